@@ -1,0 +1,39 @@
+# Two commands do everything from a fresh clone: `make demo` and `make test`. Each sets up .venv by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.set-up
+NATIVE := $(wildcard src/nestree/crf/kernels/native/*)
+
+.PHONY: setup demo test lint bench clean
+.DEFAULT_GOAL := help
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(SETUP)  ## Create .venv with pinned packages and build the CPU kernels
+
+$(SETUP): pyproject.toml setup.py requirements/dev.txt $(NATIVE)
+	@$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13), "nestree needs Python 3.11 to 3.13, this is " + sys.version.split()[0] + "; name another one: make PYTHON=python3.12 ..."'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup  ## Draw the paper's example: symbol tree, probability, best tree, marginals
+	$(BIN)/python examples/paper_example.py
+
+test: setup  ## Run all tests
+	$(BIN)/python -m pytest
+
+lint: setup  ## Check format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: setup  ## Compare with torch-struct and supar on this machine (about 15 minutes)
+	$(BIN)/python -m pip install --quiet --requirement requirements/bench.txt
+	$(BIN)/python -m pip install --quiet --no-deps supar==1.1.4
+	$(BIN)/python -m benchmarks.crf --device cpu
+
+clean:  ## Remove .venv and everything built
+	rm -rf .venv build dist src/*.egg-info src/nestree/crf/kernels/_native*

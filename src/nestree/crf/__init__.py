@@ -1,0 +1,8 @@
+"""Exact inference with TreeCRFs over partially observed trees. Imports torch, numpy, and nothing else of nestree."""
+
+from nestree.crf.distribution import TreeCRF, inside, masked_inside
+from nestree.crf.kernels import backend
+from nestree.crf.kernels.errors import NoTreeError
+from nestree.crf.partial import PartialTrees, Symbol
+
+__all__ = ["NoTreeError", "PartialTrees", "Symbol", "TreeCRF", "backend", "inside", "masked_inside"]

@@ -1,0 +1,282 @@
+"""The distribution over labelled binary trees that everything else uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nestree.crf.kernels import choose, errors
+from nestree.crf.kernels.codes import mask_scores
+from nestree.crf.partial import PartialTrees, Scope
+
+NEVER = float("-inf")
+
+
+class TreeCRF:
+    """A CRF over binary trees whose every node carries one label.
+
+    A tree over m words has 2m - 1 nodes; its log potential is the sum of ``log_potentials[b, i, j, k]`` over its nodes
+    (span ``(i, j)``, both ends inclusive, with label ``k``). All quantities are exact, differentiable where that makes
+    sense, and independent of the rest of the batch.
+
+    Every method takes time ``O(n^3)`` per sentence (``topk``: times ``k log k``), and memory ``O(n^2)`` on a CPU.
+
+    Args:
+        log_potentials: ``[batch, n, n, label]``, of any floating type; the upper triangle counts. -inf forbids a
+            labelled span; NaN and +inf are errors. Computed in float32 or better, whatever comes in.
+        lengths: words in each sentence, 1 to n; all n if left out.
+    """
+
+    def __init__(self, log_potentials: Tensor, lengths: Tensor | Sequence[int] | None = None) -> None:
+        shape = log_potentials.shape
+        if len(shape) != 4 or shape[1] != shape[2] or shape[1] < 1 or shape[3] < 1:
+            raise ValueError(f"log_potentials must be [batch, n, n, label] with n, label >= 1; got {list(shape)}.")
+        if not log_potentials.is_floating_point():
+            raise TypeError(f"log_potentials must be floating point, got {log_potentials.dtype}.")
+        self.log_potentials = log_potentials
+        self.lengths = _check_lengths(lengths, log_potentials)
+        self.backend, self._kernels = choose(log_potentials.device)
+        wide = log_potentials.dtype in (torch.float32, torch.float64)
+        self._scores = log_potentials if wide else log_potentials.float()
+        self._known: dict[tuple[str, bool], Tensor] = {}
+
+    # --- Probabilities ---
+
+    @property
+    def log_partition(self) -> Tensor:
+        """Inside: the log-sum over all trees; -inf where none is possible. Shape: ``[batch]``."""
+        return self._once("log_partition", lambda: self._out(self._kernels.inside(self._scores, self.lengths)))
+
+    def log_prob(
+        self,
+        observed: PartialTrees | Tensor,
+        *,
+        smoothing: float = 0.0,
+        scope: Scope = "rejected",
+        impossible: Literal["raise", "-inf"] = "raise",
+    ) -> Tensor:
+        """The log probability of the trees that agree with what was observed: Masked Inside − Inside.
+
+        Args:
+            observed: partial trees, or a dense mask ``[batch, n, n, label]`` of booleans or weights >= 0 (a span may
+                allow any set of labels).
+            smoothing: with partial trees: the weight ε of what they rule out; see :meth:`PartialTrees.mask`.
+            scope: with partial trees: what gets that weight.
+            impossible: what happens when no tree agrees: ``"raise"`` a :class:`NoTreeError` that names the sentences,
+                or return ``"-inf"``, with zero gradients.
+
+        Shape: ``[batch]``
+        """
+        if impossible not in ("raise", "-inf"):
+            raise ValueError(f"impossible is {impossible!r}; known are 'raise' and '-inf'.")
+        strict = impossible == "raise"
+        if isinstance(observed, PartialTrees):
+            self._check_partial(observed)
+            codes = observed.span_codes(smoothing, scope)
+            masked, everything = self._kernels.masked_and_plain(self._scores, self.lengths, codes, strict)
+        else:
+            if smoothing:
+                raise ValueError("smoothing goes with PartialTrees; a dense mask holds its own weights.")
+            masked = self._kernels.inside(self._masked(observed), self.lengths)
+            everything = self._kernels.inside(self._scores, self.lengths)
+            if strict and not torch.compiler.is_compiling():
+                errors.require_trees(masked.detach(), everything.detach())
+        return self._out(torch.where(masked == NEVER, masked, masked - everything))
+
+    def masked_log_partition(
+        self, observed: PartialTrees | Tensor, *, smoothing: float = 0.0, scope: Scope = "rejected"
+    ) -> Tensor:
+        """Masked Inside: the log-sum over the trees that a mask allows. Shape: ``[batch]``."""
+        if isinstance(observed, PartialTrees):
+            self._check_partial(observed)
+            codes = observed.span_codes(smoothing, scope)
+            return self._out(self._kernels.inside(self._scores, self.lengths, codes))
+        return self._out(self._kernels.inside(self._masked(observed), self.lengths))
+
+    @property
+    def marginals(self) -> Tensor:
+        """The probability that span ``(i, j)`` is a node with label ``k``. Shape: ``[batch, n, n, label]``."""
+        return self._once("marginals", lambda: self._kernels.marginals(self._scores, self.lengths))
+
+    def score(self, nodes: Tensor) -> Tensor:
+        """The log potential of whole trees, given as charts of label ids with -1 for no node.
+
+        Shape: ``[..., batch, n, n]`` to ``[..., batch]``
+        """
+        scores = self._scores.expand(*nodes.shape, self._scores.shape[-1])
+        at_nodes = scores.gather(-1, nodes.clamp_min(0)[..., None])[..., 0]
+        return self._out(torch.where(nodes >= 0, at_nodes, 0.0).double().sum((-1, -2)))
+
+    # --- Trees ---
+
+    @property
+    def argmax(self) -> Tensor:
+        """CKY: the label at each node of the best tree, -1 elsewhere (everywhere, if no tree is possible).
+
+        Shape: ``[batch, n, n]``
+        """
+        return self._once("argmax", lambda: self._kernels.best_tree(self._scores, self.lengths))
+
+    @property
+    def max(self) -> Tensor:
+        """The log potential of the best tree. Shape: ``[batch]``."""
+        return self._once("max", lambda: self._score_or_never(self.argmax))
+
+    def topk(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k best trees, best first; score -inf and chart -1 where fewer trees exist.
+
+        Shape: ``[k, batch]`` and ``[k, batch, n, n]``
+        """
+        if k < 1:
+            raise ValueError(f"topk needs k >= 1, got {k}.")
+        nodes = self._kernels.topk(self._scores, self.lengths, k)
+        return self._score_or_never(nodes), nodes
+
+    def sample(self, k: int = 1, *, generator: torch.Generator | None = None) -> Tensor:
+        """Trees drawn from the distribution; all -1 where no tree is possible. Shape: ``[k, batch, n, n]``."""
+        if k < 0:
+            raise ValueError(f"sample needs k >= 0, got {k}.")
+        return self._kernels.sample(self._scores, self.lengths, k, generator)
+
+    def mbr(self, label_weights: Tensor | Sequence[float] | None = None) -> Tensor:
+        """Minimum-risk decoding: among the possible trees, the one with the most labelled nodes expected to be right.
+
+        Args:
+            label_weights: ``[label]``: what a right node of each label counts; 1 if left out. With 0 for latent labels,
+                only entities count, and a node takes any entity label that has a chance at all: drop improbable
+                entities afterwards by their marginals.
+
+        Shape: ``[batch, n, n]``, as :attr:`argmax`
+        """
+        with torch.no_grad():
+            worth = self._kernels.marginals(self._scores.detach(), self.lengths)
+            if label_weights is not None:
+                weights = torch.as_tensor(label_weights, dtype=worth.dtype, device=worth.device)
+                if weights.shape != worth.shape[-1:]:
+                    raise ValueError(f"label_weights must be [{worth.shape[-1]}], got {list(weights.shape)}.")
+                worth = worth * weights
+            worth = worth.masked_fill(self._scores == NEVER, NEVER)
+            return self._kernels.best_tree(worth, self.lengths)
+
+    # --- Information ---
+
+    @property
+    def entropy(self) -> Tensor:
+        """In nats; 0 where no tree is possible. Differentiable, its gradient too. Shape: ``[batch]``."""
+        return self._once("entropy", lambda: self._out(self._kernels.entropy(self._scores, self.lengths)))
+
+    def cross_entropy(self, other: TreeCRF) -> Tensor:
+        """``-E[log q(T)]`` for trees of this distribution and q = ``other``; inf where q forbids what this allows.
+
+        Shape: ``[batch]``
+        """
+        return self._out(self._divergence(other, other._scores, subtract_own=False))
+
+    def kl(self, other: TreeCRF) -> Tensor:
+        """``KL(self || other)``; inf where the other distribution forbids what this one allows. Shape: ``[batch]``."""
+        # Where both are -inf their difference is NaN; such spans have probability 0 here and count for nothing.
+        return self._out(self._divergence(other, other._scores - self._scores, subtract_own=True))
+
+    def _divergence(self, other: TreeCRF, direction: Tensor, subtract_own: bool) -> Tensor:
+        """``other.log_partition - E[direction]``, less this distribution's log partition if wanted."""
+        if other.log_potentials.shape != self.log_potentials.shape:
+            shapes = f"{list(self.log_potentials.shape)} and {list(other.log_potentials.shape)}"
+            raise ValueError(f"both distributions must be over the same trees; their shapes are {shapes}.")
+        own, mean = self._kernels.expectation(self._scores, direction, self.lengths)
+        theirs = other._kernels.inside(other._scores, other.lengths)
+        value = theirs - mean - own if subtract_own else theirs - mean
+        forbidden = (self._scores > NEVER) & (other._scores == NEVER)
+        if torch.compiler.is_compiling() or bool(forbidden.any()):
+            missed = self._kernels.marginals(self._scores.detach(), self.lengths) * forbidden
+            value = torch.where(missed.amax((1, 2, 3)) > 0, float("inf"), value)
+        return torch.where(own == NEVER, 0.0, value)
+
+    # --- Inside this class ---
+
+    def _once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+        """Computes a property when it is first asked for: once with gradients and once without, as wanted."""
+        key = (name, torch.is_grad_enabled())
+        if key not in self._known:
+            self._known[key] = compute()
+        return self._known[key]
+
+    def _out(self, value: Tensor) -> Tensor:
+        """Sums are made in float64 and handed out in the type that the potentials are computed in."""
+        return value.to(self._scores.dtype)
+
+    def _score_or_never(self, nodes: Tensor) -> Tensor:
+        return torch.where((nodes < 0).all(-1).all(-1), NEVER, self.score(nodes))
+
+    def _masked(self, mask: Tensor) -> Tensor:
+        if mask.shape != self.log_potentials.shape:
+            raise ValueError(
+                f"the mask has shape {list(mask.shape)}, but log_potentials {list(self.log_potentials.shape)}; "
+                "both must be the same."
+            )
+        if not torch.compiler.is_compiling() and mask.dtype != torch.bool and bool((mask < 0).any()):
+            sentence, start, end, label = torch.nonzero(mask < 0)[0].tolist()
+            raise ValueError(
+                f"the mask has a negative weight at sentence {sentence}, span ({start}, {end}), label {label}."
+            )
+        return mask_scores(self._scores, mask)
+
+    def _check_partial(self, partial: PartialTrees) -> None:
+        if partial.codes.shape != self.log_potentials.shape[:3] or partial.labels != self.log_potentials.shape[3]:
+            found = [*partial.codes.shape, partial.labels]
+            raise ValueError(
+                f"the partial trees are for potentials of shape {found}, these are {list(self.log_potentials.shape)}. "
+                "The label axis holds entity_labels + latent_labels; from_spans(n=...) sets the size of the charts."
+            )
+        if partial.codes.device != self.log_potentials.device:
+            raise ValueError(
+                f"the partial trees are on {partial.codes.device}, the potentials on {self.log_potentials.device}: "
+                "call partial.to(device)."
+            )
+        if not torch.compiler.is_compiling() and not torch.equal(partial.lengths, self.lengths):
+            sentence = int(torch.nonzero(partial.lengths != self.lengths)[0])
+            raise ValueError(
+                f"sentence {sentence} has {int(self.lengths[sentence])} words in lengths, "
+                f"but {int(partial.lengths[sentence])} in the partial trees."
+            )
+
+
+def _check_lengths(lengths: Tensor | Sequence[int] | None, log_potentials: Tensor) -> Tensor:
+    batch, n = log_potentials.shape[:2]
+    device = log_potentials.device
+    if lengths is None:
+        return torch.full((batch,), n, dtype=torch.int64, device=device)
+    lengths = torch.as_tensor(lengths, device=device)
+    if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        raise ValueError(f"lengths must be {batch} whole numbers, got {lengths.dtype} of shape {list(lengths.shape)}.")
+    lengths = lengths.to(torch.int64)
+    if not torch.compiler.is_compiling():
+        wrong = torch.nonzero((lengths < 1) | (lengths > n))
+        if len(wrong):
+            sentence = int(wrong[0])
+            raise errors.length_out_of_range(sentence, int(lengths[sentence]), n)
+    return lengths
+
+
+def inside(log_potentials: Tensor, lengths: Tensor | Sequence[int] | None = None) -> Tensor:
+    """The log-sum over all trees. Shape: ``[batch, n, n, label]`` and ``[batch]`` to ``[batch]``."""
+    return TreeCRF(log_potentials, lengths).log_partition
+
+
+def masked_inside(
+    log_potentials: Tensor,
+    observed: PartialTrees | Tensor,
+    lengths: Tensor | Sequence[int] | None = None,
+    *,
+    smoothing: float = 0.0,
+    scope: Scope = "rejected",
+) -> Tensor:
+    """The log-sum over the trees that a mask allows (Algorithm 3). Shape: as :func:`inside`.
+
+    ``lengths`` may be left out with partial trees, which know theirs.
+    """
+    if lengths is None and isinstance(observed, PartialTrees):
+        lengths = observed.lengths
+    return TreeCRF(log_potentials, lengths).masked_log_partition(observed, smoothing=smoothing, scope=scope)

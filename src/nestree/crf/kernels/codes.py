@@ -1,0 +1,47 @@
+"""One small integer per span: what a partial tree says about it, and the dense mask it stands for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+LATENT = -1
+"""The span may be a tree node, with a latent label."""
+REJECTED = -2
+"""The span crosses an observed one, lies below the diagonal, or reaches past the sentence's end."""
+
+
+class SpanCodes(NamedTuple):
+    """A mask over labels in its small form.
+
+    ``codes[b, i, j]`` is the observed label of span ``(i, j)``, or :data:`LATENT`, or :data:`REJECTED`. An observed
+    label and the latent labels of a latent span weigh 1, any label of a rejected span weighs ``rejected_weight``, and
+    every other label weighs ``other_weight``.
+    """
+
+    codes: Tensor  # int16 [batch, n, n]
+    entity_labels: int
+    rejected_weight: float = 0.0
+    other_weight: float = 0.0
+
+    def dense(self, labels: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The mask itself. Shape: ``[batch, n, n, labels]``."""
+        codes = self.codes[..., None]
+        label = torch.arange(labels, device=codes.device)
+        allowed = (codes == label) | ((codes == LATENT) & (label >= self.entity_labels))
+        rejected, other, one = codes.new_tensor([self.rejected_weight, self.other_weight, 1.0], dtype=dtype)
+        return torch.where(allowed, one, torch.where(codes == REJECTED, rejected, other))
+
+
+def mask_scores(scores: Tensor, mask: Tensor) -> Tensor:
+    """``scores + log(mask)``, with gradients for the scores only and none where the mask is 0.
+
+    Shape: ``scores`` ``[batch, n, n, label]``, ``mask`` the same: booleans, or weights >= 0.
+    """
+    never = float("-inf")
+    if mask.dtype == torch.bool:
+        return scores.masked_fill(~mask, never)
+    weights = mask.detach().to(scores.dtype)
+    return (scores + weights.clamp_min(torch.finfo(scores.dtype).tiny).log()).masked_fill(weights == 0, never)

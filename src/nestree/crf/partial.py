@@ -1,0 +1,188 @@
+"""Partial trees: what annotation says about every span of a sentence (the paper's Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nestree.crf.kernels.codes import LATENT, REJECTED, SpanCodes
+
+Scope = Literal["rejected", "all"]
+Span = tuple[int, int, int]
+"""``(start, end, label)``, both ends inclusive."""
+
+
+class Symbol(IntEnum):
+    """The kinds of nodes in a symbol tree, and what stands where a chart has no span at all."""
+
+    PADDING = 0
+    REJECTED = 1
+    LATENT = 2
+    OBSERVED = 3
+
+    @property
+    def glyph(self) -> str:
+        """How the paper draws it."""
+        return " ○□●"[self]
+
+
+@dataclass(frozen=True)
+class PartialTrees:
+    """A batch of partially observed trees, one small integer per span.
+
+    Make one with :meth:`from_spans`; :meth:`TreeCRF.log_prob` takes it as it is. The label axis of the potentials holds
+    the entity labels first, then the latent labels.
+    """
+
+    codes: Tensor
+    """int16 ``[batch, n, n]``: the observed label, -1 for latent, -2 for rejected and for no span."""
+    lengths: Tensor
+    """int64 ``[batch]``"""
+    entity_labels: int
+    latent_labels: int = 1
+
+    @classmethod
+    def from_spans(
+        cls,
+        spans: Sequence[Sequence[Span]],
+        lengths: Sequence[int] | Tensor,
+        *,
+        entity_labels: int,
+        latent_labels: int = 1,
+        n: int | None = None,
+    ) -> PartialTrees:
+        """Algorithm 1: marks every span as observed, latent or rejected.
+
+        Args:
+            spans: for each sentence its annotated ``(start, end, label)``, both ends inclusive. A span given twice
+                with one label counts once; with two labels it is an error, as a node has one label.
+            lengths: words in each sentence.
+            entity_labels: how many labels people annotate: labels ``0 ... entity_labels - 1``.
+            latent_labels: how many labels latent nodes have; they follow the entity labels.
+            n: size of the charts, at least the longest sentence (the default).
+        """
+        words = [int(length) for length in lengths]
+        if entity_labels < 1 or latent_labels < 0:
+            raise ValueError(
+                f"need entity_labels >= 1 and latent_labels >= 0, got {entity_labels} and {latent_labels}."
+            )
+        if entity_labels > np.iinfo(np.int16).max:
+            raise ValueError(f"entity_labels is {entity_labels}; at most {np.iinfo(np.int16).max} can be told apart.")
+        if len(spans) != len(words):
+            raise ValueError(f"spans holds {len(spans)} sentences and lengths {len(words)}.")
+        size = max(words, default=1) if n is None else n
+        codes = np.full((len(words), size, size), REJECTED, dtype=np.int16)
+        for sentence, (observed, length) in enumerate(zip(spans, words, strict=True)):
+            if not 1 <= length <= size:
+                raise ValueError(f"lengths[{sentence}] is {length}; sentences have 1 to {size} words here.")
+            _fill(codes[sentence], observed, length, entity_labels, sentence)
+        return cls(torch.from_numpy(codes), torch.tensor(words, dtype=torch.int64), entity_labels, latent_labels)
+
+    def __post_init__(self) -> None:
+        batch, n = self.codes.shape[0], self.codes.shape[-1]
+        if self.codes.shape != (batch, n, n) or self.lengths.shape != (batch,):
+            raise ValueError(
+                f"codes must be [batch, n, n] and lengths [batch]; "
+                f"got {list(self.codes.shape)} and {list(self.lengths.shape)}."
+            )
+
+    def __len__(self) -> int:
+        return self.codes.shape[0]
+
+    @property
+    def labels(self) -> int:
+        """The size of the label axis: entity labels and latent labels."""
+        return self.entity_labels + self.latent_labels
+
+    @property
+    def symbols(self) -> Tensor:
+        """The symbol trees: a :class:`Symbol` for each span. Shape: int8 ``[batch, n, n]``."""
+        index = torch.arange(self.codes.shape[1], device=self.codes.device)
+        valid = (index[:, None] <= index) & (index < self.lengths[:, None, None])
+        kind = (self.codes + 3).clamp(max=int(Symbol.OBSERVED))  # rejected -2, latent -1, observed 0, 1, ...
+        return torch.where(valid, kind, int(Symbol.PADDING)).to(torch.int8)
+
+    def span_codes(self, smoothing: float = 0.0, scope: Scope = "rejected") -> SpanCodes:
+        """The mask in the form that kernels read."""
+        if scope not in ("rejected", "all"):
+            raise ValueError(f"scope is {scope!r}; known are 'rejected' and 'all'.")
+        if not 0 <= smoothing <= 1:
+            raise ValueError(f"smoothing is a weight between 0 and 1, got {smoothing}.")
+        return SpanCodes(self.codes, self.entity_labels, smoothing, smoothing if scope == "all" else 0.0)
+
+    def mask(
+        self,
+        smoothing: float = 0.0,
+        scope: Scope = "rejected",
+        *,
+        gumbel: bool = False,
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
+        """The dense mask M of Algorithm 1, smoothed. Shape: ``[batch, n, n, label]``.
+
+        Args:
+            smoothing: the weight ε of what the annotation rules out (the paper's structure smoothing).
+            scope: what gets it: "rejected" spans alone, as the paper writes, or "all" zero entries, as its authors'
+                program does: also entity labels on latent spans and other labels on observed ones.
+            gumbel: multiply each ε by the exponential of a standard Gumbel number of its own, so that the masked log
+                potentials of those entries are perturbed as in the stochastic softmax trick.
+            generator: where the random numbers come from.
+            dtype: of the mask.
+        """
+        codes = self.span_codes(smoothing, scope)
+        mask = codes.dense(self.labels, dtype)
+        if gumbel and smoothing > 0:
+            exponential = torch.empty_like(mask).exponential_(generator=generator)
+            smoothed = codes._replace(rejected_weight=0.0, other_weight=0.0).dense(self.labels, dtype) == 0
+            mask = torch.where(smoothed, mask / exponential, mask)  # exp(Gumbel) = 1 / Exponential
+        return torch.where((self.symbols == Symbol.PADDING)[..., None], torch.zeros_like(mask), mask)
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> PartialTrees:
+        """The same partial trees on another device."""
+        codes = self.codes.to(device, non_blocking=non_blocking)
+        lengths = self.lengths.to(device, non_blocking=non_blocking)
+        return PartialTrees(codes, lengths, self.entity_labels, self.latent_labels)
+
+    def spans(self) -> Iterator[list[Span]]:
+        """The observed spans of each sentence, by start, then end."""
+        for sentence in self.codes.cpu():
+            yield [(i, j, int(sentence[i, j])) for i, j in torch.nonzero(sentence >= 0).tolist()]
+
+
+def _fill(codes: np.ndarray, spans: Sequence[Span], length: int, entity_labels: int, sentence: int) -> None:
+    """Algorithm 1 for one sentence, in place; everything starts as rejected."""
+    for start in range(length):
+        codes[start, start:length] = LATENT
+    for start, end, label in spans:
+        if not 0 <= start <= end < length:
+            raise ValueError(
+                f"sentence {sentence}: observed span ({start}, {end}) does not lie within its {length} words "
+                f"(0 to {length - 1}, both ends inclusive)."
+            )
+        if not 0 <= label < entity_labels:
+            raise ValueError(
+                f"sentence {sentence}: observed span ({start}, {end}) has label {label}; "
+                f"entity labels are 0 to {entity_labels - 1}."
+            )
+        found = codes[start, end]
+        if found == REJECTED:
+            other = next((i, j) for i, j, _ in spans if i < start <= j < end or start < i <= end < j)
+            raise ValueError(
+                f"sentence {sentence}: observed spans {other} and {(start, end)} cross; no tree holds both. "
+                "Drop one, or move a boundary."
+            )
+        if found >= 0 and found != label:
+            raise ValueError(
+                f"sentence {sentence}: observed span ({start}, {end}) has two labels, {found} and {label}; "
+                "a node has one. Make a label of its own for the pair, or give log_prob a dense mask that allows both."
+            )
+        codes[start, end] = label
+        codes[:start, start:end] = REJECTED
+        codes[start + 1 : end + 1, end + 1 : length] = REJECTED
