@@ -57,7 +57,9 @@ class EveryTree:
 
     @property
     def log_partition(self) -> Tensor:
-        return self.tree_scores.logsumexp(0) if len(self.nodes) else self.scores.sum() * 0 + float("-inf")
+        if len(self.nodes):
+            return self.tree_scores.logsumexp(0)
+        return self.scores[self.scores.isfinite()].sum() * 0 + float("-inf")  # with a gradient, of zeros
 
     def masked(self, mask: Tensor) -> Tensor:
         """The log-sum over trees of mask × exp(score). Shape of the mask: ``[n, n, label]``."""

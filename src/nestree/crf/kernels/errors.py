@@ -19,7 +19,7 @@ class NoTreeError(ValueError):
 def raise_not_finite(scores: Tensor) -> NoReturn:
     """Names the first NaN or +inf. Shape: ``[batch, n, n, label]``."""
     sentence, start, end, label = torch.nonzero(~(scores < float("inf")))[0].tolist()
-    raise not_finite(float(scores[sentence, start, end, label]), sentence, start, end, label)
+    raise not_finite(float(scores.detach()[sentence, start, end, label]), sentence, start, end, label)
 
 
 def not_finite(value: float, sentence: int, start: int, end: int, label: int) -> ValueError:

@@ -146,7 +146,8 @@ def _chart(scores: Tensor, lengths: Tensor, reduce: Reduce) -> Tensor:
             value = reduce(left + right) + span.diagonal(width, 1, 2)
             by_start[:, : n - width, width] = value
             by_end[:, width:, width] = value
-    return by_start[torch.arange(batch, device=scores.device), 0, lengths - 1]
+    root = by_start[torch.arange(batch, device=scores.device), 0, lengths - 1]
+    return torch.where(root == NEVER, NEVER, root)  # a constant: no gradient where no tree is possible
 
 
 def _chart_of_lists(scores: Tensor, lengths: Tensor, k: int) -> Tensor:

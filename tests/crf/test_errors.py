@@ -1,0 +1,99 @@
+"""Wrong input gets an error that says which sentence and which span."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nestree.crf import PartialTrees, TreeCRF
+from tests.crf.cases import random_scores
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 2), (1, 3, 4, 2), (1, 0, 0, 2), (1, 3, 3, 0), (1, 1, 3, 3, 2)])
+def test_wrong_shapes(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"log_potentials must be \[batch, n, n, label\]"):
+        TreeCRF(torch.zeros(shape))
+
+
+def test_whole_numbers_are_no_potentials() -> None:
+    with pytest.raises(TypeError, match=r"floating point, got torch\.int64"):
+        TreeCRF(torch.zeros(1, 2, 2, 1, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([3, 5], r"lengths\[1\] is 5, but log_potentials has room for sentences of 1 to 4 words"),
+        ([0, 4], r"lengths\[0\] is 0"),
+        ([-1, 4], r"lengths\[0\] is -1"),
+        ([4], r"lengths must be 2 whole numbers, got .* of shape \[1\]"),
+        ([4.0, 4.0], r"lengths must be 2 whole numbers, got torch.float32"),
+        ([True, True], r"lengths must be 2 whole numbers, got torch.bool"),
+    ],
+)
+def test_wrong_lengths(lengths: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TreeCRF(torch.zeros(2, 4, 4, 1), lengths)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("quantity", ["log_partition", "marginals", "argmax", "entropy", "topk", "sample", "log_prob"])
+def test_nan_and_infinity_are_found(value: float, quantity: str, each_backend: str) -> None:
+    scores = random_scores(3, 5, 2, dtype=torch.float32)
+    scores[1, 2, 4, 1] = value
+    scores[2, 0, 0, 0] = value
+    crf = TreeCRF(scores)
+    arguments = {
+        "topk": (2,),
+        "sample": (2,),
+        "log_prob": (PartialTrees.from_spans([[], [], []], [5] * 3, entity_labels=1),),
+    }.get(quantity)
+    name = "NaN" if value != value else r"\+inf"
+    with pytest.raises(ValueError, match=rf"log_potentials has {name} at sentence 1, span \(2, 4\), label 1"):
+        getattr(crf, quantity) if arguments is None else getattr(crf, quantity)(*arguments)
+
+
+def test_partial_trees_must_fit_the_potentials() -> None:
+    crf = TreeCRF(torch.zeros(2, 4, 4, 3), [4, 3])
+    with pytest.raises(ValueError, match=r"partial trees are for potentials of shape \[2, 4, 4, 2\]"):
+        crf.log_prob(PartialTrees.from_spans([[], []], [4, 3], entity_labels=1))
+    with pytest.raises(ValueError, match=r"from_spans\(n=\.\.\.\) sets the size"):
+        crf.log_prob(PartialTrees.from_spans([[], []], [3, 3], entity_labels=2))
+    with pytest.raises(ValueError, match="sentence 1 has 3 words in lengths, but 2 in the partial trees"):
+        crf.log_prob(PartialTrees.from_spans([[], []], [4, 2], entity_labels=2))
+    with pytest.raises(ValueError, match=r"call partial\.to\(device\)"):
+        crf.log_prob(PartialTrees.from_spans([[], []], [4, 3], entity_labels=2).to("meta"))
+
+
+def test_codes_that_nobody_made_by_from_spans_are_checked_by_the_kernels(each_backend: str) -> None:
+    if each_backend != "cpu":
+        pytest.skip("the plain backend compares codes, it does not index memory with them")
+    partial = PartialTrees(torch.full((1, 3, 3), 99, dtype=torch.int16), torch.tensor([3]), 1)
+    with pytest.raises(ValueError, match=r"unknown value at sentence 0, span \(0, 0\)"):
+        TreeCRF(torch.zeros(1, 3, 3, 2)).log_prob(partial)
+
+
+def test_dense_masks_must_fit_and_not_be_negative() -> None:
+    crf = TreeCRF(torch.zeros(2, 3, 3, 2))
+    with pytest.raises(ValueError, match=r"the mask has shape \[2, 3, 3\]"):
+        crf.log_prob(torch.ones(2, 3, 3))
+    mask = torch.ones(2, 3, 3, 2)
+    mask[1, 0, 2, 1] = -0.5
+    with pytest.raises(ValueError, match=r"negative weight at sentence 1, span \(0, 2\), label 1"):
+        crf.log_prob(mask)
+    with pytest.raises(ValueError, match="a dense mask holds its own weights"):
+        crf.log_prob(torch.ones(2, 3, 3, 2), smoothing=0.1)
+
+
+def test_other_wrong_arguments() -> None:
+    crf = TreeCRF(torch.zeros(2, 3, 3, 2))
+    with pytest.raises(ValueError, match="topk needs k >= 1"):
+        crf.topk(0)
+    with pytest.raises(ValueError, match="sample needs k >= 0"):
+        crf.sample(-1)
+    with pytest.raises(ValueError, match=r"label_weights must be \[2\], got \[3\]"):
+        crf.mbr([1.0, 0.0, 1.0])
+    with pytest.raises(ValueError, match="impossible is 'ignore'"):
+        crf.log_prob(torch.ones(2, 3, 3, 2), impossible="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"same trees; their shapes are \[2, 3, 3, 2\] and \[2, 3, 3, 1\]"):
+        crf.kl(TreeCRF(torch.zeros(2, 3, 3, 1)))
