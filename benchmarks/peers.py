@@ -33,9 +33,11 @@ OPERATIONS = (
 class Problem:
     """A batch as training has it: normal scores (what potential normalisation leaves), nested annotations."""
 
-    def __init__(self, batch: int, n: int, labels: int, device: str = "cpu", seed: int = 0) -> None:
+    def __init__(
+        self, batch: int, n: int, labels: int, device: str = "cpu", dtype: torch.dtype = torch.float32, seed: int = 0
+    ) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self.scores = torch.randn(batch, n, n, labels, generator=generator).to(device)
+        self.scores = torch.randn(batch, n, n, labels, generator=generator).to(device, dtype)
         self.lengths = torch.full((batch,), n, device=device)
         rng = random.Random(seed)
         spans = [_nested_entities(rng, n, labels - 1) for _ in range(batch)]
@@ -44,7 +46,7 @@ class Problem:
     @cached_property
     def log_mask(self) -> Tensor:
         """The dense mask that the peers need, made once: it belongs to data processing, not to the loss."""
-        return self.partial.mask(SMOOTHING, "all").log().clamp_min(-1e6)
+        return self.partial.mask(SMOOTHING, "all", dtype=self.scores.dtype).log().clamp_min(-1e6)
 
     def leaf(self) -> Tensor:
         """The scores as a fresh leaf of the autograd graph."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nestree.crf.kernels import choose, errors
-from nestree.crf.kernels.codes import mask_scores
+from nestree.crf.kernels.codes import SpanCodes, mask_scores
 from nestree.crf.partial import PartialTrees, Scope
 
 NEVER = float("-inf")
@@ -48,7 +48,7 @@ class TreeCRF:
     @property
     def log_partition(self) -> Tensor:
         """Inside: the log-sum over all trees; -inf where none is possible. Shape: ``[batch]``."""
-        return self._once("log_partition", lambda: self._out(self._kernels.inside(self._scores, self.lengths)))
+        return self._once("log_partition", lambda: self._inside(self._scores))
 
     def log_prob(
         self,
@@ -76,14 +76,13 @@ class TreeCRF:
         if isinstance(observed, PartialTrees):
             self._check_partial(observed)
             codes = observed.span_codes(smoothing, scope)
-            masked, everything = self._kernels.masked_and_plain(self._scores, self.lengths, codes, strict)
-        else:
-            if smoothing:
-                raise ValueError("smoothing goes with PartialTrees; a dense mask holds its own weights.")
-            masked = self._kernels.inside(self._masked(observed), self.lengths)
-            everything = self._kernels.inside(self._scores, self.lengths)
-            if strict and not torch.compiler.is_compiling():
-                errors.require_trees(masked.detach(), everything.detach())
+            return self._kernels.log_prob(self._scores, self.lengths, codes, strict, self._scores.dtype)
+        if smoothing:
+            raise ValueError("smoothing goes with PartialTrees; a dense mask holds its own weights.")
+        masked = self._kernels.inside(self._masked(observed), self.lengths)
+        everything = self._kernels.inside(self._scores, self.lengths)
+        if strict and not torch.compiler.is_compiling():
+            errors.require_trees(masked.detach(), everything.detach())
         return self._out(torch.where(masked == NEVER, masked, masked - everything))
 
     def masked_log_partition(
@@ -93,8 +92,8 @@ class TreeCRF:
         if isinstance(observed, PartialTrees):
             self._check_partial(observed)
             codes = observed.span_codes(smoothing, scope)
-            return self._out(self._kernels.inside(self._scores, self.lengths, codes))
-        return self._out(self._kernels.inside(self._masked(observed), self.lengths))
+            return self._inside(self._scores, codes)
+        return self._inside(self._masked(observed))
 
     @property
     def marginals(self) -> Tensor:
@@ -166,7 +165,7 @@ class TreeCRF:
     @property
     def entropy(self) -> Tensor:
         """In nats; 0 where no tree is possible. Differentiable, its gradient too. Shape: ``[batch]``."""
-        return self._once("entropy", lambda: self._out(self._kernels.entropy(self._scores, self.lengths)))
+        return self._once("entropy", lambda: self._kernels.entropy(self._scores, self.lengths, self._scores.dtype))
 
     def cross_entropy(self, other: TreeCRF) -> Tensor:
         """``-E[log q(T)]`` for trees of this distribution and q = ``other``; inf where q forbids what this allows.
@@ -202,6 +201,9 @@ class TreeCRF:
         if key not in self._known:
             self._known[key] = compute()
         return self._known[key]
+
+    def _inside(self, scores: Tensor, codes: SpanCodes | None = None) -> Tensor:
+        return self._kernels.inside(scores, self.lengths, codes, self._scores.dtype)
 
     def _out(self, value: Tensor) -> Tensor:
         """Sums are made in float64 and handed out in the type that the potentials are computed in."""

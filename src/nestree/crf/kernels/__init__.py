@@ -27,14 +27,16 @@ _override: ContextVar[str | None] = ContextVar("nestree_crf_backend", default=No
 
 
 class Backend(Protocol):
-    """What a backend module offers. All sums are float64 ``[batch]``; charts of nodes are int64 with -1 for no node."""
+    """What a backend module offers. Sums are ``[batch]``, float64 where no other type is asked for."""
 
-    def inside(self, scores: Tensor, lengths: Tensor, mask: SpanCodes | None = None) -> Tensor:
+    def inside(
+        self, scores: Tensor, lengths: Tensor, mask: SpanCodes | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
         """Log-sum over all trees, or those the mask allows."""
         ...
 
-    def masked_and_plain(self, scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool) -> tuple[Tensor, Tensor]:
-        """Both sums, masked first."""
+    def log_prob(self, scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool, dtype: torch.dtype) -> Tensor:
+        """The masked sum less the plain one."""
         ...
 
     def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
@@ -45,7 +47,7 @@ class Backend(Protocol):
         """Log partition, and the expected sum of ``direction`` over a tree's nodes."""
         ...
 
-    def entropy(self, scores: Tensor, lengths: Tensor) -> Tensor:
+    def entropy(self, scores: Tensor, lengths: Tensor, dtype: torch.dtype) -> Tensor:
         """Entropy in nats."""
         ...
 

@@ -192,11 +192,6 @@ def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Ten
     return total[0], mean[0]
 
 
-def entropy(scores: Tensor, lengths: Tensor) -> Tensor:
-    total, mean = expectation(scores, scores, lengths)
-    return torch.where(total == float("-inf"), 0.0, total - mean)
-
-
 def _trees(operation: str, draws: int, scores: Tensor, lengths: Tensor, uniforms: Tensor | None = None) -> Tensor:
     call = _plain_chart()
     batch, n = scores.shape[:2]
@@ -229,5 +224,5 @@ def fallbacks(scores: Tensor, lengths: Tensor) -> int:
 
 
 if library is not None:
-    for _kernel in (inside, marginals, slopes, expectation, entropy, best_tree, topk, sample):
+    for _kernel in (inside, marginals, slopes, expectation, best_tree, topk, sample):
         implement(_kernel.__name__, "CPU", _kernel)

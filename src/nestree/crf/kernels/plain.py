@@ -22,20 +22,21 @@ Reduce = Callable[[Tensor], Tensor]
 """Combines the alternatives along the last axis."""
 
 
-def inside(scores: Tensor, lengths: Tensor, mask: SpanCodes | None = None) -> Tensor:
-    """The log-sum over all trees, or over those a mask allows. Shape: ``[batch]``, float64."""
+def inside(scores: Tensor, lengths: Tensor, mask: SpanCodes | None = None, dtype: torch.dtype | None = None) -> Tensor:
+    """The log-sum over all trees, or over those a mask allows. Shape: ``[batch]``; float64 by default."""
     scores = _prepare(scores, lengths)
     if mask is not None:
         scores = mask_scores(scores, mask.dense(scores.shape[-1], scores.dtype))
-    return _chart(scores, lengths, log_sum_exp)
+    total = _chart(scores, lengths, log_sum_exp)
+    return total if dtype is None else total.to(dtype)
 
 
-def masked_and_plain(scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool) -> tuple[Tensor, Tensor]:
-    """Masked Inside and Inside. ``strict``: no tree is an error. Shape: two of ``[batch]``, float64."""
+def log_prob(scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool, dtype: torch.dtype) -> Tensor:
+    """Masked Inside − Inside. ``strict``: no tree is an error. Shape: ``[batch]``."""
     masked, everything = inside(scores, lengths, mask), inside(scores, lengths)
     if strict:
         require_trees(masked, everything)
-    return masked, everything
+    return torch.where(masked == NEVER, masked, masked - everything).to(dtype)
 
 
 def marginals(scores: Tensor, lengths: Tensor) -> Tensor:
@@ -52,10 +53,10 @@ def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Ten
     return inside(scores, lengths), mean
 
 
-def entropy(scores: Tensor, lengths: Tensor) -> Tensor:
-    """The entropy of the distribution over labelled trees. Shape: ``[batch]``, float64."""
+def entropy(scores: Tensor, lengths: Tensor, dtype: torch.dtype) -> Tensor:
+    """The entropy of the distribution over labelled trees. Shape: ``[batch]``."""
     log_partition, mean = expectation(scores, scores, lengths)
-    return torch.where(log_partition == NEVER, 0.0, log_partition - mean)
+    return torch.where(log_partition == NEVER, 0.0, log_partition - mean).to(dtype)
 
 
 def slopes(

@@ -16,7 +16,7 @@ constexpr int64_t PROBLEM_NONE = 0;
 constexpr int64_t PROBLEM_LENGTH = 1;     // problem[1] = sentence
 constexpr int64_t PROBLEM_NOT_FINITE = 2; // problem[1..4] = sentence, start, end, label
 constexpr int64_t PROBLEM_MEMORY = 3;
-constexpr int64_t PROBLEM_CODE = 4;       // problem[1..3] = sentence, start, end
+constexpr int64_t PROBLEM_CODE = 4; // problem[1..3] = sentence, start, end
 
 // A call computes one chart (all trees, or the trees that a partial tree allows), or both at once.
 // Charts are numbered: the masked one first, the plain one last.
@@ -27,14 +27,14 @@ struct Call {
   Strides direction_at;
   void *out; // [batch, n, n, label] or null
   Strides out_at;
-  const int64_t *lengths;   // [batch]
-  const int16_t *codes;     // [batch, n, n], contiguous, or null
-  const double *weights;    // [charts, batch]: what each chart's gradient counts
-  const double *uniforms;   // [draws, batch, 2 (2n - 1)]
-  double *log_partition;    // [charts, batch]
-  double *expectation;      // [charts, batch]
-  double *state;            // [batch, charts n (n + 1) / 2 + 1] or null
-  int64_t *nodes;           // [draws, batch, n, n], filled with -1
+  const int64_t *lengths; // [batch]
+  const int16_t *codes;   // [batch, n, n], contiguous, or null
+  const double *weights;  // [charts, batch]: what each chart's gradient counts
+  const double *uniforms; // [draws, batch, 2 (2n - 1)]
+  double *log_partition;  // [charts, batch]
+  double *expectation;    // [charts, batch]
+  double *state;          // [batch, charts * diagonals_size(n) + 1] or null
+  int64_t *nodes;         // [draws, batch, n, n], filled with -1
   int64_t batch, n, labels, entity_labels, charts, masked_charts, draws;
   double rejected_weight, other_weight;
   int32_t is_double, threads;

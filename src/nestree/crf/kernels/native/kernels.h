@@ -2,9 +2,9 @@
 // namespace of its own, so it includes no system header.
 #include "vector_math.h"
 
-#include "labels.h"
-
 #include "chart.h"
+
+#include "labels.h"
 
 #include "scaled.h"
 
@@ -20,7 +20,8 @@ public:
   explicit Report(Call &call) : call_(call) { call.problem[0] = PROBLEM_NONE; }
   void add(int64_t kind, int64_t b, int64_t i = -1, int64_t j = -1, int64_t k = -1) {
     std::lock_guard<std::mutex> guard(mutex_);
-    if (call_.problem[0] != PROBLEM_NONE && call_.problem[1] <= b) return;
+    if (call_.problem[0] != PROBLEM_NONE && call_.problem[1] <= b)
+      return;
     const int64_t found[] = {kind, b, i, j, k};
     std::copy_n(found, 5, call_.problem);
   }
@@ -35,7 +36,8 @@ template <class T> static void report_not_finite(const Call &call, Report &repor
     for (int64_t j = i; j < call.lengths[b]; ++j)
       for (int64_t k = 0; k < call.labels; ++k) {
         T s = score_at<T>(call, b, i, j, k);
-        if (s != s || s == std::numeric_limits<T>::infinity()) return report.add(PROBLEM_NOT_FINITE, b, i, j, k);
+        if (s != s || s == std::numeric_limits<T>::infinity())
+          return report.add(PROBLEM_NOT_FINITE, b, i, j, k);
       }
 }
 
@@ -46,7 +48,8 @@ static bool check_inputs(const Call &call, Report &report) {
       report.add(PROBLEM_LENGTH, b);
       return false;
     }
-    if (!call.masked_charts) continue;
+    if (!call.masked_charts)
+      continue;
     for (int64_t i = 0; i < call.lengths[b]; ++i)
       for (int64_t j = i; j < call.lengths[b]; ++j) {
         const int16_t code = code_at(call, b, i, j);
@@ -65,14 +68,16 @@ static bool check_inputs(const Call &call, Report &report) {
 template <class T, class MakeWorker, class Body> static void for_each_sentence(Call &call, MakeWorker make, Body body) {
   Report report(call);
   call.fallbacks = 0;
-  if (call.batch == 0 || !check_inputs(call, report)) return;
+  if (call.batch == 0 || !check_inputs(call, report))
+    return;
   const int64_t longest = *std::max_element(call.lengths, call.lengths + call.batch);
   std::atomic<int64_t> next{0}, fallbacks{0};
   auto work = [&]() {
     try {
       auto worker = make(longest);
       for (int64_t b = next++; b < call.batch; b = next++)
-        if (!body(*worker, b, fallbacks)) report_not_finite<T>(call, report, b);
+        if (!body(*worker, b, fallbacks))
+          report_not_finite<T>(call, report, b);
     } catch (const std::bad_alloc &) {
       report.add(PROBLEM_MEMORY, 0);
     }
@@ -82,12 +87,14 @@ template <class T, class MakeWorker, class Body> static void for_each_sentence(C
   const int64_t threads = std::min({static_cast<int64_t>(call.threads), call.batch, worthwhile});
   std::vector<std::thread> helpers;
   try {
-    for (int64_t t = 1; t < threads; ++t) helpers.emplace_back(work);
+    for (int64_t t = 1; t < threads; ++t)
+      helpers.emplace_back(work);
   } catch (const std::system_error &) {
     // No more threads to be had: those that started, and this one, do the work.
   }
   work();
-  for (auto &helper : helpers) helper.join();
+  for (auto &helper : helpers)
+    helper.join();
   call.fallbacks = fallbacks;
 }
 

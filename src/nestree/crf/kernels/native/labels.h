@@ -1,7 +1,8 @@
-// From label scores to span weights, one chart row at a time, and back from span gradients to label gradients.
+// From label scores to span weights, and back from span gradients to label gradients.
 //
-// Potentials have no rule weights, so the labels of a span are summed before the chart sees them. Rows are kept
-// label by label ([label][end]): every loop below then runs along contiguous memory whatever the input's layout.
+// Potentials have no rule weights, so the labels of a span are summed before the chart sees them. A sentence is kept
+// label by label ([label][cell], cells row by row): every loop below then runs along contiguous memory, and is long,
+// whatever the input's layout and however short the sentence.
 
 // Which labels a span may take, as three numbers: every entity label weighs `entity`, every latent label weighs
 // `latent`, and the observed label (if any) weighs 1.
@@ -10,9 +11,12 @@ struct LabelWeights {
 };
 
 static inline LabelWeights label_weights(const Call &call, int chart, int16_t code) {
-  if (chart >= call.masked_charts) return {1.0, 1.0};
-  if (code >= 0) return {call.other_weight, call.other_weight};
-  if (code == LATENT) return {call.other_weight, 1.0};
+  if (chart >= call.masked_charts)
+    return {1.0, 1.0};
+  if (code >= 0)
+    return {call.other_weight, call.other_weight};
+  if (code == LATENT)
+    return {call.other_weight, 1.0};
   return {call.rejected_weight, call.rejected_weight};
 }
 
@@ -22,9 +26,11 @@ static inline int16_t code_at(const Call &call, int64_t b, int64_t i, int64_t j)
 
 // The weight of label k for one chart: what the mask M[i, j, k] of the paper holds.
 static inline double mask_at(const Call &call, int chart, int64_t b, int64_t i, int64_t j, int64_t k) {
-  if (chart >= call.masked_charts) return 1.0;
+  if (chart >= call.masked_charts)
+    return 1.0;
   int16_t code = code_at(call, b, i, j);
-  if (code == k) return 1.0;
+  if (code == k)
+    return 1.0;
   LabelWeights w = label_weights(call, chart, code);
   return k < call.entity_labels ? w.entity : w.latent;
 }
@@ -49,225 +55,353 @@ template <class T> static bool span_is_possible(const Call &call, int chart, int
   return false;
 }
 
+// Eight cells of eight labels, turned so that each label's cells are neighbours.
+#if defined(__GNUC__)
+typedef float Eight __attribute__((vector_size(32)));
+static inline void transpose_8x8(const float *from, int64_t step, float *to, int64_t stride, int64_t labels) {
+  Eight a[8], b[8];
+  for (int t = 0; t < 8; ++t)
+    std::memcpy(&a[t], from + t * step, sizeof a[t]);
+  for (int t = 0; t < 8; t += 2) {
+    b[t] = __builtin_shufflevector(a[t], a[t + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    b[t + 1] = __builtin_shufflevector(a[t], a[t + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int t = 0; t < 8; t += 4)
+    for (int q = 0; q < 2; ++q) {
+      a[t + q] = __builtin_shufflevector(b[t + q], b[t + q + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      a[t + q + 2] = __builtin_shufflevector(b[t + q], b[t + q + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  for (int t = 0; t < 4; ++t) {
+    b[t] = __builtin_shufflevector(a[t], a[t + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    b[t + 4] = __builtin_shufflevector(a[t], a[t + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  for (int64_t k = 0; k < labels; ++k)
+    std::memcpy(to + k * stride, &b[k], sizeof b[k]);
+}
+#else
+static inline void transpose_8x8(const float *from, int64_t step, float *to, int64_t stride, int64_t labels) {
+  for (int64_t k = 0; k < labels; ++k)
+    for (int64_t t = 0; t < 8; ++t)
+      to[k * stride + t] = from[t * step + k];
+}
+#endif
+static inline void transpose_8x8(const double *from, int64_t step, double *to, int64_t stride, int64_t labels) {
+  for (int64_t k = 0; k < labels; ++k)
+    for (int64_t t = 0; t < 8; ++t)
+      to[k * stride + t] = from[t * step + k];
+}
+
+// `count` neighbouring cells of a row to [label][cell]. Blocks of eight; the last one overlaps the one before it.
+template <class T>
+static void gather_row(const T *row, int64_t count, const Strides &at, int64_t labels, T *to, int64_t stride) {
+  if (at.label == 1 && count >= 8) {
+    for (int64_t k = 0; k < labels; k += 8) {
+      const int64_t some = std::min<int64_t>(8, labels - k);
+      const int64_t last = count - 8, end_of_row = (count - 1) * at.end + labels;
+      for (int64_t t = 0; t < last + 8; t += 8) {
+        const int64_t cell = std::min(t, last);
+        // A block reads eight labels per cell even if there are fewer: it must not read past the row.
+        if ((cell + 7) * at.end + k + 8 <= end_of_row) {
+          transpose_8x8(row + cell * at.end + k, at.end, to + k * stride + cell, stride, some);
+        } else {
+          for (int64_t q = k; q < k + some; ++q)
+            for (int64_t c = cell; c < count; ++c)
+              to[q * stride + c] = row[c * at.end + q];
+        }
+      }
+    }
+    return;
+  }
+  for (int64_t k = 0; k < labels; ++k)
+    for (int64_t c = 0; c < count; ++c)
+      to[k * stride + c] = row[c * at.end + k * at.label];
+}
+
+// A whole sentence to [label][cell], cells row by row.
+template <class T>
+static void gather_sentence(const T *from, const Strides &at, int64_t m, int64_t labels, T *to, int64_t stride) {
+  for (int64_t i = 0, cell = 0; i < m; cell += m - i, ++i)
+    gather_row(from + i * (at.start + at.end), m - i, at, labels, to + cell, stride);
+}
+
 constexpr int MAX_CHARTS = 2;
 
-enum class RowStatus {
+enum class Status {
   exact,
   lossy,     // some possible span's weight left the range that is computed exactly: use log space
   not_finite // NaN or +inf among the scores
 };
 
-template <class T> class LabelRow {
+template <class T> class LabelChart {
 public:
-  double *f[MAX_CHARTS];      // [end] the span's weight: sum over labels of mask * exp(score)
-  double *drift[MAX_CHARTS];  // [end] d log f along the direction: the labels' mean direction
-
-  LabelRow(const Call &call, int64_t longest, bool with_direction)
-      : call_(call), width_(longest), scores_(call.labels * longest), directions_(with_direction ? call.labels * longest : 0) {
+  LabelChart(const Call &call, int64_t longest, bool with_direction)
+      : call_(call), stride_(triangle(longest)), weights_(call.labels * stride_),
+        directions_(with_direction ? call.labels * stride_ : 0) {
+    for (auto &sum : sums_)
+      sum.resize(stride_);
+    for (auto &mix : mixes_)
+      mix.resize(stride_);
+    entity_weight_.resize(call.masked_charts ? stride_ : 0);
+    latent_weight_.resize(call.masked_charts ? stride_ : 0);
     for (int c = 0; c < call.charts; ++c) {
-      for (auto *rows : {&entity_weight_, &latent_weight_, &total_}) rows[0][c].resize(longest);
-      doubles_[c].resize(longest);
-      f[c] = doubles_[c].data();
-      drifts_[c].resize(with_direction ? longest : 0);
-      drift[c] = drifts_[c].data();
+      total_[c].resize(stride_);
+      if (with_direction)
+        drift_[c].resize(stride_);
     }
-    for (auto &sums : sums_) sums.resize(longest);
-    for (auto &row : coefficients_) row.resize(longest);
   }
 
-  // Reads row i of sentence b (spans (i, j) for i <= j < m), at index j.
-  RowStatus load(int64_t b, int64_t i, int64_t m) {
-    gather(call_.scores, call_.scores_at, b, i, m, scores_.data());
-    T largest = -std::numeric_limits<T>::infinity();
-    for (int64_t k = 0; k < call_.labels; ++k) {
-      const T *row = scores_.data() + k * width_;
-#pragma omp simd reduction(max : largest)
-      for (int64_t j = i; j < m; ++j) largest = row[j] > largest ? row[j] : largest;
-    }
-    if (largest == std::numeric_limits<T>::infinity()) return RowStatus::not_finite;
+  // Reads sentence b: exponentials of all its scores, summed per span for every chart.
+  Status load(int64_t b) {
+    m_ = call_.lengths[b];
+    cells_ = triangle(m_);
+    const T largest = gather(call_.scores, call_.scores_at, b, weights_.data());
+    if (largest == std::numeric_limits<T>::infinity())
+      return Status::not_finite;
     shift_ = largest == -std::numeric_limits<T>::infinity() ? T(0) : largest;
+    for (auto &sum : sums_)
+      std::fill_n(sum.data(), cells_, T(0));
     for (int64_t k = 0; k < call_.labels; ++k) {
-      T *row = scores_.data() + k * width_;
-      for (int64_t j = i; j < m; ++j) row[j] = exp_below_88(row[j] - shift_);
+      T *weight = weights_.data() + k * stride_;
+      T *sum = sums_[k < call_.entity_labels ? 0 : 1].data();
+      for (int64_t c = 0; c < cells_; ++c) {
+        weight[c] = exp_scaled(weight[c] - shift_);
+        sum[c] += weight[c];
+      }
     }
-    add_labels(i, m, scores_.data(), nullptr, sums_[0].data(), sums_[1].data());
-    if (has_direction()) {
-      gather(call_.direction, call_.direction_at, b, i, m, directions_.data());
-      for (T &v : directions_) v = std::isfinite(v) ? v : T(0);
-      add_labels(i, m, scores_.data(), directions_.data(), sums_[2].data(), sums_[3].data());
-    }
-    RowStatus status = RowStatus::exact;
+    if (has_direction())
+      load_direction(b);
+    if (call_.masked_charts)
+      load_codes(b);
     for (int c = 0; c < call_.charts; ++c) {
-      RowStatus of_chart = weigh(c, b, i, m);
-      if (of_chart > status) status = of_chart;
+      add_up(c, sums_[0].data(), sums_[1].data(), total_[c].data(), false);
+      const Status status = check(c, b);
+      if (status != Status::exact)
+        return status;
+      if (!has_direction())
+        continue;
+      add_up(c, sums_[2].data(), sums_[3].data(), drift_[c].data(), true);
+      for (int64_t cell = 0; cell < cells_; ++cell)
+        drift_[c][cell] = total_[c][cell] > 0 ? drift_[c][cell] / total_[c][cell] : T(0);
     }
-    return status;
+    return Status::exact;
   }
 
-  // Turns span gradients into label gradients and writes row i of call.out.
-  //   out[i, j, k] = sum over charts of p(k | i, j) (slope[c][j] + tilt[c][j] direction[i, j, k])
-  // `tilt` may be null. Overwrites what load() read.
-  void write(int64_t b, int64_t i, int64_t m, double *const *slope, double *const *tilt) {
-    T *for_entity = coefficients_[0].data(), *for_latent = coefficients_[1].data();
-    T *tilt_entity = coefficients_[2].data(), *tilt_latent = coefficients_[3].data();
-    mix(i, m, slope, for_entity, for_latent);
-    if (tilt) mix(i, m, tilt, tilt_entity, tilt_latent);
-    observed_.clear();
-    if (call_.masked_charts)
-      for (int64_t j = i; j < m; ++j) {
-        int16_t code = code_at(call_, b, i, j);
-        if (code < 0 || !(total_[0][j] > 0)) continue;
-        int64_t at = code * width_ + j;
-        T rest = (T(1) - entity_weight_[0][j]) / total_[0][j];
-        T extra = static_cast<T>(slope[0][j]) * rest;
-        if (tilt) extra += static_cast<T>(tilt[0][j]) * rest * directions_[at];
-        observed_.push_back({at, scores_[at] * extra});
-      }
+  // The spans' weights, sum over labels of mask * exp(score), scaled so that their mean is about 1. Returns
+  // the logarithm of what was taken out of each.
+  double weights_to(int c, const Diagonals &f) const {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t cell = 0; cell < cells_; ++cell)
+      sum += total_[c][cell];
+    const int exponent = sum > 0 ? std::ilogb(sum / static_cast<double>(cells_)) : 0;
+    to_diagonals(total_[c].data(), f, std::ldexp(1.0, -exponent));
+    return shift_ + (exponent - SCALE) * LOG_2;
+  }
+  // d log weight along the direction.
+  void drifts_to(int c, const Diagonals &drift) const { to_diagonals(drift_[c].data(), drift, 1.0); }
+
+  // Turns span gradients into label gradients and writes call.out for sentence b. Overwrites what load() read.
+  //   out[i, j, k] = sum over charts of p(k | i, j) count[c] (slope[c] + tilt[c] (direction[i, j, k] - mean direction))
+  // Without a direction `tilt` is null and `slope` the marginal; else `slope` is its derivative, `tilt` the marginal.
+  void write(int64_t b, const double *count, const Diagonals *slope, const Diagonals *tilt) {
+    for (auto &mix : mixes_)
+      std::fill_n(mix.data(), cells_, T(0));
+    for (int c = 0; c < call_.charts; ++c) {
+      if (count[c] == 0)
+        continue;
+      T *share = sums_[0].data(), *lean = sums_[1].data();
+      for_each_cell([&](int64_t cell, int64_t place) {
+        const T total = total_[c][cell];
+        const double scale = total > 0 ? count[c] / total : 0.0;
+        share[cell] = static_cast<T>(slope[c].cells()[place] * scale);
+        if (!tilt)
+          return;
+        const double marginal = tilt[c].cells()[place] * scale;
+        lean[cell] = static_cast<T>(marginal);
+        share[cell] -= static_cast<T>(marginal * drift_[c][cell]);
+      });
+      spread(c, share, mixes_[0].data(), mixes_[1].data());
+      if (tilt)
+        spread(c, lean, mixes_[2].data(), mixes_[3].data());
+      if (c < call_.masked_charts)
+        for (Observed &o : observed_) {
+          T extra = share[o.cell];
+          if (tilt)
+            extra += lean[o.cell] * directions_[o.label * stride_ + o.cell];
+          o.extra = (T(1) - entity_weight_[o.cell]) * extra * weights_[o.label * stride_ + o.cell];
+        }
+    }
     for (int64_t k = 0; k < call_.labels; ++k) {
-      T *row = scores_.data() + k * width_;
-      const T *base = k < call_.entity_labels ? for_entity : for_latent;
+      T *weight = weights_.data() + k * stride_;
+      const int which = k < call_.entity_labels ? 0 : 1;
+      const T *share = mixes_[which].data(), *lean = mixes_[2 + which].data();
       if (!tilt) {
-        for (int64_t j = i; j < m; ++j) row[j] *= base[j];
+        for (int64_t c = 0; c < cells_; ++c)
+          weight[c] *= share[c];
       } else {
-        const T *along = directions_.data() + k * width_;
-        const T *lean = k < call_.entity_labels ? tilt_entity : tilt_latent;
-        for (int64_t j = i; j < m; ++j) row[j] *= base[j] + along[j] * lean[j];
+        const T *along = directions_.data() + k * stride_;
+        for (int64_t c = 0; c < cells_; ++c)
+          weight[c] *= share[c] + along[c] * lean[c];
       }
     }
-    for (const auto &[at, value] : observed_) scores_[at] += value;
-    scatter(b, i, m);
+    if (call_.masked_charts && count[0] != 0)
+      for (const Observed &o : observed_)
+        weights_[o.label * stride_ + o.cell] += o.extra;
+    scatter(b);
   }
 
 private:
   struct Observed {
-    int64_t at;
-    T value;
+    int64_t cell, label;
+    T extra;
   };
 
   bool has_direction() const { return !directions_.empty(); }
 
-  void gather(const void *from, const Strides &at, int64_t b, int64_t i, int64_t m, T *to) const {
-    const T *base = static_cast<const T *>(from) + b * at.sentence + i * at.start;
+  // f(cell in row order, place among the diagonals)
+  template <class F> void for_each_cell(F f) const {
+    int64_t cell = 0;
+    for (int64_t i = 0; i < m_; ++i)
+      for (int64_t w = 0, place = PAD + i; w < m_ - i; place += PAD + m_ - w, ++w)
+        f(cell++, place);
+  }
+
+  void to_diagonals(const T *from, const Diagonals &to, double scale) const {
+    to.clear();
+    for_each_cell([&](int64_t cell, int64_t place) { to.cells()[place] = from[cell] * scale; });
+  }
+
+  // Copies a sentence into [label][cell] and returns the largest number seen.
+  T gather(const void *from, const Strides &at, int64_t b, T *to) const {
+    gather_sentence(static_cast<const T *>(from) + b * at.sentence, at, m_, call_.labels, to, stride_);
+    T largest = -std::numeric_limits<T>::infinity();
     for (int64_t k = 0; k < call_.labels; ++k) {
-      const T *row = base + k * at.label;
-      T *target = to + k * width_;
-      if (at.end == 1) {
-        std::memcpy(target + i, row + i, (m - i) * sizeof(T));
-      } else {
-        for (int64_t j = i; j < m; ++j) target[j] = row[j * at.end];
+      const T *label = to + k * stride_;
+#pragma omp simd reduction(max : largest)
+      for (int64_t c = 0; c < cells_; ++c)
+        largest = label[c] > largest ? label[c] : largest;
+    }
+    return largest;
+  }
+
+  void scatter(int64_t b) const {
+    const Strides &at = call_.out_at;
+    const int64_t n = call_.n, labels = call_.labels;
+    const bool packed = at.label == 1 && at.end == labels;
+    int64_t cell = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t first = i < m_ ? i : n, last = i < m_ ? m_ : n; // cells outside [first, last) are no spans
+      T *row = static_cast<T *>(call_.out) + b * at.sentence + i * at.start;
+      if (packed) {
+        std::fill(row, row + first * labels, T(0));
+        for (int64_t j = first; j < last; ++j, ++cell)
+          for (int64_t k = 0; k < labels; ++k)
+            row[j * labels + k] = weights_[k * stride_ + cell];
+        std::fill(row + last * labels, row + n * labels, T(0));
+        continue;
+      }
+      for (int64_t k = 0; k < labels; ++k) {
+        T *label = row + k * at.label;
+        for (int64_t j = 0; j < first; ++j)
+          label[j * at.end] = T(0);
+        for (int64_t j = first; j < last; ++j)
+          label[j * at.end] = weights_[k * stride_ + cell + j - first];
+        for (int64_t j = last; j < n; ++j)
+          label[j * at.end] = T(0);
+      }
+      cell += last - first;
+    }
+  }
+
+  void load_direction(int64_t b) {
+    gather(call_.direction, call_.direction_at, b, directions_.data());
+    for (int64_t k = 0; k < call_.labels; ++k) {
+      const T *weight = weights_.data() + k * stride_;
+      T *along = directions_.data() + k * stride_;
+      T *sum = sums_[k < call_.entity_labels ? 2 : 3].data();
+      for (int64_t c = 0; c < cells_; ++c) {
+        along[c] = std::isfinite(along[c]) ? along[c] : T(0);
+        sum[c] += weight[c] * along[c];
       }
     }
   }
 
-  void scatter(int64_t b, int64_t i, int64_t m) const {
-    const Strides &at = call_.out_at;
-    T *base = static_cast<T *>(call_.out) + b * at.sentence + i * at.start;
-    if (at.label == 1) {
-      for (int64_t j = i; j < m; ++j) {
-        T *cell = base + j * at.end;
-        for (int64_t k = 0; k < call_.labels; ++k) cell[k] = scores_[k * width_ + j];
+  void load_codes(int64_t b) {
+    const T rejected = static_cast<T>(call_.rejected_weight), other = static_cast<T>(call_.other_weight);
+    observed_.clear();
+    for (int64_t i = 0, cell = 0; i < m_; cell += m_ - i, ++i) {
+      const int16_t *codes = call_.codes + (b * call_.n + i) * call_.n + i;
+      T *entity = entity_weight_.data() + cell, *latent = latent_weight_.data() + cell;
+      int observed = 0;
+      for (int64_t w = 0; w < m_ - i; ++w) {
+        entity[w] = codes[w] == REJECTED ? rejected : other;
+        latent[w] = codes[w] == LATENT ? T(1) : entity[w];
+        observed |= codes[w] >= 0;
       }
+      for (int64_t w = 0; observed && w < m_ - i; ++w)
+        if (codes[w] >= 0)
+          observed_.push_back({cell + w, codes[w], T(0)});
+    }
+  }
+
+  // From sums over entity labels and over latent labels to sums under a chart's mask.
+  void add_up(int c, const T *entity, const T *latent, T *sum, bool along) const {
+    if (c >= call_.masked_charts) {
+      for (int64_t cell = 0; cell < cells_; ++cell)
+        sum[cell] = entity[cell] + latent[cell];
       return;
     }
-    for (int64_t k = 0; k < call_.labels; ++k) {
-      const T *row = scores_.data() + k * width_;
-      T *target = base + k * at.label;
-      for (int64_t j = i; j < m; ++j) target[j * at.end] = row[j];
+    for (int64_t cell = 0; cell < cells_; ++cell)
+      sum[cell] = entity_weight_[cell] * entity[cell] + latent_weight_[cell] * latent[cell];
+    for (const Observed &o : observed_) {
+      T weight = (T(1) - entity_weight_[o.cell]) * weights_[o.label * stride_ + o.cell];
+      sum[o.cell] += along ? weight * directions_[o.label * stride_ + o.cell] : weight;
     }
   }
 
-  // Sums over the entity labels and over the latent labels, of weights or of weights times a direction.
-  void add_labels(int64_t i, int64_t m, const T *weights, const T *directions, T *entity, T *latent) const {
-    std::fill(entity + i, entity + m, T(0));
-    std::fill(latent + i, latent + m, T(0));
-    for (int64_t k = 0; k < call_.labels; ++k) {
-      const T *row = weights + k * width_;
-      T *sum = k < call_.entity_labels ? entity : latent;
-      if (directions) {
-        const T *along = directions + k * width_;
-        for (int64_t j = i; j < m; ++j) sum[j] += row[j] * along[j];
-      } else {
-        for (int64_t j = i; j < m; ++j) sum[j] += row[j];
-      }
+  // The other way: what a chart's share of a span means for its entity labels and its latent labels.
+  void spread(int c, const T *share, T *entity, T *latent) const {
+    if (c >= call_.masked_charts) {
+      for (int64_t cell = 0; cell < cells_; ++cell)
+        entity[cell] += share[cell];
+      for (int64_t cell = 0; cell < cells_; ++cell)
+        latent[cell] += share[cell];
+      return;
     }
-  }
-
-  RowStatus weigh(int c, int64_t b, int64_t i, int64_t m) {
-    T *entity = entity_weight_[c].data(), *latent = latent_weight_[c].data(), *total = total_[c].data();
-    const T *entity_sum = sums_[0].data(), *latent_sum = sums_[1].data();
-    const bool masked = c < call_.masked_charts;
-    for (int64_t j = i; j < m; ++j) {
-      LabelWeights w = label_weights(call_, c, masked ? code_at(call_, b, i, j) : LATENT);
-      entity[j] = static_cast<T>(w.entity);
-      latent[j] = static_cast<T>(w.latent);
-    }
-    for (int64_t j = i; j < m; ++j) total[j] = entity[j] * entity_sum[j] + latent[j] * latent_sum[j];
-    if (has_direction())
-      for (int64_t j = i; j < m; ++j) drift[c][j] = entity[j] * sums_[2][j] + latent[j] * sums_[3][j];
-    if (masked)
-      for (int64_t j = i; j < m; ++j) {
-        int16_t code = code_at(call_, b, i, j);
-        if (code < 0) continue;
-        T rest = (T(1) - entity[j]) * scores_[code * width_ + j];
-        total[j] += rest;
-        if (has_direction()) drift[c][j] += rest * directions_[code * width_ + j];
-      }
-    if (has_direction())
-      for (int64_t j = i; j < m; ++j) drift[c][j] = total[j] > 0 ? drift[c][j] / total[j] : 0.0;
-    const double unshift = std::exp(static_cast<double>(shift_));
-    for (int64_t j = i; j < m; ++j) f[c][j] = total[j] * unshift;
-    return check(c, b, i, m);
+    for (int64_t cell = 0; cell < cells_; ++cell)
+      entity[cell] += share[cell] * entity_weight_[cell];
+    for (int64_t cell = 0; cell < cells_; ++cell)
+      latent[cell] += share[cell] * latent_weight_[cell];
   }
 
   // Below `faint` a sum of exponentials has lost digits, or vanished, while its span is still possible.
-  RowStatus check(int c, int64_t b, int64_t i, int64_t m) const {
-    const T faint = sizeof(T) == 4 ? T(1e-36) : T(1e-290);
+  Status check(int c, int64_t b) const {
+    const T faint = T(1e-36);
     const T *total = total_[c].data();
-    RowStatus status = RowStatus::exact;
-    for (int64_t j = i; j < m; ++j) {
-      if (total[j] > faint) continue;
-      if (total[j] != total[j]) return RowStatus::not_finite;
-      bool empty_mask = entity_weight_[c][j] == 0 && latent_weight_[c][j] == 0 && code_at_or_rejected(c, b, i, j) < 0;
-      if (!empty_mask && span_is_possible<T>(call_, c, b, i, j)) status = RowStatus::lossy;
-    }
+    int suspicious = 0;
+    for (int64_t cell = 0; cell < cells_; ++cell)
+      suspicious |= !(total[cell] > faint);
+    if (!suspicious)
+      return Status::exact;
+    Status status = Status::exact;
+    for (int64_t i = 0, cell = 0; i < m_; ++i)
+      for (int64_t j = i; j < m_; ++j, ++cell) {
+        if (total[cell] > faint)
+          continue;
+        if (total[cell] != total[cell])
+          return Status::not_finite;
+        if (status == Status::exact && span_is_possible<T>(call_, c, b, i, j))
+          status = Status::lossy;
+      }
     return status;
   }
 
-  int16_t code_at_or_rejected(int c, int64_t b, int64_t i, int64_t j) const {
-    return c < call_.masked_charts ? code_at(call_, b, i, j) : REJECTED;
-  }
-
-  void mix(int64_t i, int64_t m, double *const *per_chart, T *entity, T *latent) const {
-    std::fill(entity + i, entity + m, T(0));
-    std::fill(latent + i, latent + m, T(0));
-    for (int c = 0; c < call_.charts; ++c) {
-      const T *total = total_[c].data(), *entity_weight = entity_weight_[c].data(), *latent_weight = latent_weight_[c].data();
-      for (int64_t j = i; j < m; ++j) {
-        T share = total[j] > 0 ? static_cast<T>(per_chart[c][j]) / total[j] : T(0);
-        entity[j] += share * entity_weight[j];
-        latent[j] += share * latent_weight[j];
-      }
-    }
-  }
-
   const Call &call_;
-  int64_t width_;
+  int64_t stride_, m_ = 0, cells_ = 0;
   T shift_ = 0;
-  std::vector<T> scores_, directions_; // [label][end]; scores_ holds exp(score - shift_)
-  std::vector<T> entity_weight_[MAX_CHARTS], latent_weight_[MAX_CHARTS], total_[MAX_CHARTS];
-  std::vector<T> sums_[4], coefficients_[4];
-  std::vector<double> doubles_[MAX_CHARTS], drifts_[MAX_CHARTS];
+  std::vector<T> weights_, directions_; // [label][cell]; weights are 2^SCALE exp(score - shift_)
+  std::vector<T> sums_[4], mixes_[4];
+  std::vector<T> entity_weight_, latent_weight_; // of the masked chart
+  std::vector<T> total_[MAX_CHARTS], drift_[MAX_CHARTS];
   std::vector<Observed> observed_;
 };
-
-// Everything of row i outside the columns [first, last) of call.out becomes 0.
-template <class T> static void clear_columns(const Call &call, int64_t b, int64_t i, int64_t first, int64_t last) {
-  const Strides &at = call.out_at;
-  T *base = static_cast<T *>(call.out) + b * at.sentence + i * at.start;
-  if (at.label == 1 && at.end == call.labels) {
-    std::fill(base + first * at.end, base + last * at.end, T(0));
-    return;
-  }
-  for (int64_t k = 0; k < call.labels; ++k)
-    for (int64_t j = first; j < last; ++j) base[j * at.end + k * at.label] = T(0);
-}

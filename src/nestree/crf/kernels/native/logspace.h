@@ -10,15 +10,18 @@ static double log_weight(const Call &call, int chart, int64_t b, int64_t i, int6
   double largest = NEVER;
   for (int64_t k = 0; k < call.labels; ++k) {
     probability[k] = std::log(mask_at(call, chart, b, i, j, k)) + score_at<T>(call, b, i, j, k);
-    if (probability[k] > largest) largest = probability[k];
+    if (probability[k] > largest)
+      largest = probability[k];
   }
   if (largest == NEVER) {
     std::fill(probability, probability + call.labels, 0.0);
     return NEVER;
   }
   double sum = 0;
-  for (int64_t k = 0; k < call.labels; ++k) sum += probability[k] = std::exp(probability[k] - largest);
-  for (int64_t k = 0; k < call.labels; ++k) probability[k] /= sum;
+  for (int64_t k = 0; k < call.labels; ++k)
+    sum += probability[k] = std::exp(probability[k] - largest);
+  for (int64_t k = 0; k < call.labels; ++k)
+    probability[k] /= sum;
   return largest + std::log(sum);
 }
 
@@ -35,13 +38,14 @@ public:
     beta = Triangle(rows_.data(), m);
   }
   double *column(int64_t j) { return columns_.data() + j * (j + 1) / 2; } // indexed by start
+  void set(int64_t i, int64_t j, double value) { beta.at(i, j) = column(j)[i] = value; }
 
   // Inside for row i, given the log weights x of the row.
   void inside_row(int64_t i) {
     for (int64_t j = i; j < m_; ++j) {
       double total = j == i ? 0.0 : sum_splits(i, j);
       double value = x.at(i, j) == NEVER || total == NEVER ? NEVER : x.at(i, j) + total;
-      beta.at(i, j) = column(j)[i] = value;
+      set(i, j, value);
     }
   }
 
@@ -50,7 +54,8 @@ public:
     const double total = beta.at(i, j) - x.at(i, j);
     const double *left = beta.row(i), *right = column(j);
     double *terms = terms_.data();
-    for (int64_t split = i; split < j; ++split) terms[split] = exp_below_88(left[split] + right[split + 1] - total);
+    for (int64_t split = i; split < j; ++split)
+      terms[split] = exp_plain(left[split] + right[split + 1] - total);
     return terms;
   }
 
@@ -66,10 +71,12 @@ private:
       terms[split] = left[split] + right[split + 1];
       largest = terms[split] > largest ? terms[split] : largest;
     }
-    if (largest == NEVER) return NEVER;
+    if (largest == NEVER)
+      return NEVER;
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t split = i; split < j; ++split) sum += exp_below_88(terms[split] - largest);
+    for (int64_t split = i; split < j; ++split)
+      sum += exp_plain(terms[split] - largest);
     return largest + std::log(sum);
   }
 
@@ -103,7 +110,8 @@ public:
         if (j > i) {
           const double *p = chart.split_probabilities(i, j);
           const double *left = slope.row(i), *right = column(j);
-          for (int64_t split = i; split < j; ++split) value += p[split] * (left[split] + right[split + 1]);
+          for (int64_t split = i; split < j; ++split)
+            value += p[split] * (left[split] + right[split + 1]);
         }
       }
       slope.at(i, j) = column(j)[i] = value;
@@ -119,14 +127,16 @@ public:
       for (int64_t j = m_ - 1; j >= i; --j) {
         const double share = mu.at(i, j) += columns_of(mu_columns_, j)[i];
         const double share_slope = mu_slope.at(i, j) += columns_of(mu_slope_columns_, j)[i];
-        if (j == i || (share == 0 && share_slope == 0)) continue;
+        if (j == i || (share == 0 && share_slope == 0))
+          continue;
         const double *p = chart.split_probabilities(i, j);
         double *left = mu.row(i), *right = columns_of(mu_columns_, j);
         for (int64_t split = i; split < j; ++split) {
           left[split] += share * p[split];
           right[split + 1] += share * p[split];
         }
-        if (!with_slopes) continue;
+        if (!with_slopes)
+          continue;
         const double mean = slope.at(i, j) - drift.at(i, j);
         const double *left_drift = slope.row(i), *right_drift = column(j);
         double *left_slope = mu_slope.row(i), *right_slope = columns_of(mu_slope_columns_, j);

@@ -11,71 +11,74 @@ static void walk(int64_t *nodes, int64_t n, int64_t m, std::vector<std::pair<int
     auto [i, j] = stack.back();
     stack.pop_back();
     nodes[i * n + j] = label(i, j);
-    if (i == j) continue;
+    if (i == j)
+      continue;
     const int64_t middle = split(i, j);
     stack.push_back({middle + 1, j});
     stack.push_back({i, middle});
   }
 }
 
+struct MaxPlus {
+  static Lanes nothing() { return all(NEVER); }
+  static Lanes add(Lanes best, Lanes left, Lanes right) { return larger(left + right, best); }
+  static Lanes weigh(Lanes best, Lanes weight) { return best + weight; }
+};
+
 template <class T> class BestTreeWorker {
 public:
   BestTreeWorker(Call &call, int64_t longest)
-      : call_(call), cells_(triangle(longest)), weight_(longest) {}
+      : call_(call), weights_(diagonals_size(longest)), cells_(diagonals_size(longest)) {}
 
   // Only the best scores are kept; the splits are found again along the best tree, which has 2m - 1 nodes of the
   // m (m + 1) / 2 that the chart has.
   bool run(int64_t b) {
     const int64_t m = call_.lengths[b];
-    best_ = Triangle(cells_.data(), m);
-    for (int64_t i = m - 1; i >= 0; --i) {
-      if (!best_labels(b, i, m)) return false;
-      double *row = best_.row(i);
-      std::fill(row + i, row + m, NEVER);
-      row[i] = weight_[i];
-      for (int64_t split = i; split + 1 < m; ++split) {
-        const double left = row[split];
-        if (left != NEVER) {
-          const double *right = best_.row(split + 1);
-          for (int64_t j = split + 1; j < m; ++j) {
-            const double sum = left + right[j];
-            row[j] = sum > row[j] ? sum : row[j];
-          }
-        }
-        row[split + 1] += weight_[split + 1];
-      }
-    }
+    const Diagonals weight(weights_.data(), m);
+    best_ = Diagonals(cells_.data(), m);
+    std::fill_n(cells_.begin(), diagonals_size(m), NEVER);
+    if (!best_labels(b, m, weight))
+      return false;
+    std::copy_n(weight.of_width(0), m, best_.of_width(0));
+    fill_upward<MaxPlus>(best_, weight, m, [](int64_t, int, int64_t, int) {});
     call_.log_partition[b] = best_.at(0, m - 1);
-    if (best_.at(0, m - 1) == NEVER) return true;
-    walk(call_.nodes + b * call_.n * call_.n, call_.n, m, stack_,
-         [&](int64_t i, int64_t j) { return best_split(i, j); }, [&](int64_t i, int64_t j) { return best_label(b, i, j); });
+    if (best_.at(0, m - 1) == NEVER)
+      return true;
+    walk(
+        call_.nodes + b * call_.n * call_.n, call_.n, m, stack_, [&](int64_t i, int64_t j) { return best_split(i, j); },
+        [&](int64_t i, int64_t j) { return best_label(b, i, j); });
     return true;
   }
 
 private:
-  bool best_labels(int64_t b, int64_t i, int64_t m) {
+  // The best label's score of every span; false if a score is NaN or +inf.
+  bool best_labels(int64_t b, int64_t m, const Diagonals &weight) {
     const Strides &at = call_.scores_at;
-    const T *base = static_cast<const T *>(call_.scores) + b * at.sentence + i * at.start;
+    const int64_t cells = triangle(m), stride = cells;
+    labels_.resize(call_.labels * stride);
+    gather_sentence(static_cast<const T *>(call_.scores) + b * at.sentence, at, m, call_.labels, labels_.data(),
+                    stride);
+    T *best = labels_.data();
     int not_finite = 0;
-    for (int64_t j = i; j < m; ++j) {
-      const T *cell = base + j * at.end;
-      T largest = cell[0];
-      not_finite |= cell[0] != cell[0];
-      for (int64_t k = 1; k < call_.labels; ++k) {
-        const T value = cell[k * at.label];
-        not_finite |= value != value;
-        largest = value > largest ? value : largest;
+    for (int64_t k = 0; k < call_.labels; ++k) {
+      const T *label = labels_.data() + k * stride;
+      for (int64_t c = 0; c < cells; ++c) {
+        not_finite |= !(label[c] < std::numeric_limits<T>::infinity());
+        best[c] = label[c] > best[c] ? label[c] : best[c];
       }
-      not_finite |= largest == std::numeric_limits<T>::infinity();
-      weight_[j] = largest;
     }
+    std::fill_n(weights_.begin(), diagonals_size(m), NEVER);
+    for (int64_t i = 0, cell = 0; i < m; ++i)
+      for (int64_t w = 0; w < m - i; ++w)
+        weight.of_width(w)[i] = best[cell++];
     return !not_finite;
   }
 
   int64_t best_label(int64_t b, int64_t i, int64_t j) const {
     int64_t best = 0;
     for (int64_t k = 1; k < call_.labels; ++k)
-      if (score_at<T>(call_, b, i, j, k) > score_at<T>(call_, b, i, j, best)) best = k;
+      if (score_at<T>(call_, b, i, j, k) > score_at<T>(call_, b, i, j, best))
+        best = k;
     return best;
   }
 
@@ -93,8 +96,9 @@ private:
   }
 
   Call &call_;
-  Triangle best_;
-  std::vector<double> cells_, weight_;
+  Diagonals best_;
+  std::vector<double> weights_, cells_;
+  std::vector<T> labels_; // [label][cell]
   std::vector<std::pair<int64_t, int64_t>> stack_;
 };
 
@@ -106,41 +110,49 @@ public:
       : call_(call), sums_(call, longest, false), terms_(longest), probability_(call.labels) {}
 
   bool run(int64_t b) {
-    if (!sums_.inside(b)) return false;
-    if (call_.log_partition[b] == NEVER) return true;
+    if (!sums_.inside(b))
+      return false;
+    if (call_.log_partition[b] == NEVER)
+      return true;
     const int64_t m = call_.lengths[b], n = call_.n;
     for (int64_t draw = 0; draw < call_.draws; ++draw) {
       const double *u = call_.uniforms + (draw * call_.batch + b) * 2 * (2 * n - 1);
-      walk(call_.nodes + (draw * call_.batch + b) * n * n, n, m, stack_,
-           [&](int64_t i, int64_t j) { return i + pick(splits(i, j) + i, j - i, *u++); },
-           [&](int64_t i, int64_t j) {
-             log_weight<T>(call_, 0, b, i, j, probability_.data());
-             return pick(probability_.data(), call_.labels, *u++);
-           });
+      walk(
+          call_.nodes + (draw * call_.batch + b) * n * n, n, m, stack_,
+          [&](int64_t i, int64_t j) { return i + pick(splits(i, j) + i, j - i, *u++); },
+          [&](int64_t i, int64_t j) {
+            log_weight<T>(call_, 0, b, i, j, probability_.data());
+            return pick(probability_.data(), call_.labels, *u++);
+          });
     }
     return true;
   }
 
 private:
   const double *splits(int64_t i, int64_t j) {
-    if (sums_.in_logs()) return sums_.log_chart().split_probabilities(i, j);
-    const Triangle &beta = sums_.beta();
-    for (int64_t split = i; split < j; ++split) terms_[split] = beta.at(i, split) * beta.at(split + 1, j);
+    if (sums_.in_logs())
+      return sums_.log_chart().split_probabilities(i, j);
+    const Diagonals &beta = sums_.beta();
+    for (int64_t split = i; split < j; ++split)
+      terms_[split] = beta.at(i, split) * beta.at(split + 1, j);
     return terms_.data();
   }
 
   // The index that `u` in [0, 1) hits when the weights are laid end to end; never one of weight 0.
   static int64_t pick(const double *weights, int64_t count, double u) {
     double total = 0;
-    for (int64_t t = 0; t < count; ++t) total += weights[t];
+    for (int64_t t = 0; t < count; ++t)
+      total += weights[t];
     const double target = u * total;
     double sum = 0;
     int64_t last = 0;
     for (int64_t t = 0; t < count; ++t) {
-      if (weights[t] == 0) continue;
+      if (weights[t] == 0)
+        continue;
       last = t;
       sum += weights[t];
-      if (target < sum) break;
+      if (target < sum)
+        break;
     }
     return last;
   }
@@ -162,7 +174,8 @@ public:
     const int64_t m = m_ = call_.lengths[b];
     for (int64_t i = m - 1; i >= 0; --i)
       for (int64_t j = i; j < m; ++j)
-        if (!fill(b, i, j)) return false;
+        if (!fill(b, i, j))
+          return false;
     for (int64_t rank = 0; rank < sizes_[cell(0, m - 1)]; ++rank)
       write(call_.nodes + (rank * call_.batch + b) * call_.n * call_.n, 0, m - 1, rank);
     return true;
@@ -181,19 +194,23 @@ private:
   void keep_best(std::vector<Subtree> &candidates) const {
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Subtree &a, const Subtree &b) { return a.score > b.score; });
-    if (static_cast<int64_t>(candidates.size()) > k_) candidates.resize(k_);
+    if (static_cast<int64_t>(candidates.size()) > k_)
+      candidates.resize(k_);
   }
 
   bool fill(int64_t b, int64_t i, int64_t j) {
     labels_.clear();
     for (int64_t k = 0; k < call_.labels; ++k) {
       const double s = score_at<T>(call_, b, i, j, k);
-      if (s != s || s == -NEVER) return false;
-      if (s != NEVER) labels_.push_back({s, static_cast<int32_t>(k), 0, 0, 0});
+      if (s != s || s == -NEVER)
+        return false;
+      if (s != NEVER)
+        labels_.push_back({s, static_cast<int32_t>(k), 0, 0, 0});
     }
     keep_best(labels_);
     children_.clear();
-    if (i == j) children_.push_back({0.0, 0, 0, 0, 0});
+    if (i == j)
+      children_.push_back({0.0, 0, 0, 0, 0});
     for (int64_t split = i; split < j; ++split) {
       const int64_t lefts = sizes_[cell(i, split)], rights = sizes_[cell(split + 1, j)];
       const Subtree *left = list(i, split), *right = list(split + 1, j);
@@ -220,7 +237,8 @@ private:
   void write(int64_t *nodes, int64_t i, int64_t j, int64_t rank) {
     const Subtree &tree = list(i, j)[rank];
     nodes[i * call_.n + j] = tree.label;
-    if (i == j) return;
+    if (i == j)
+      return;
     write(nodes, i, tree.split, tree.left);
     write(nodes, tree.split + 1, j, tree.right);
   }
