@@ -42,6 +42,7 @@ class _Call(ctypes.Structure):
         ("is_double", ctypes.c_int32),
         ("threads", ctypes.c_int32),
         ("fallbacks", ctypes.c_int64),
+        ("impossible", ctypes.c_int64),
         ("problem", ctypes.c_int64 * 5),
     ]
 
@@ -67,7 +68,7 @@ library = _load()
 
 
 def instructions() -> str:
-    """Which instruction set the kernels use on this machine: "avx2" or "any"."""
+    """Which instruction set the kernels use on this machine: "avx512", "avx2" or "any_cpu"."""
     return library.nestree_instructions().decode() if library else "none"
 
 
@@ -130,7 +131,7 @@ def inside(
     state = torch.empty(scores.shape[0], state_size(call.charts, scores.shape[1]) if keep else 0, dtype=torch.float64)
     call.log_partition, call.state = total.data_ptr(), state.data_ptr() if keep else None
     _run("inside", call, scores, lengths)
-    if strict:
+    if strict and call.impossible:
         errors.require_trees(total[0], total[-1])
     return total, state
 
@@ -195,7 +196,7 @@ def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Ten
 def _trees(operation: str, draws: int, scores: Tensor, lengths: Tensor, uniforms: Tensor | None = None) -> Tensor:
     call = _plain_chart()
     batch, n = scores.shape[:2]
-    nodes = torch.full((draws, batch, n, n), -1, dtype=torch.int64)
+    nodes = torch.empty(draws, batch, n, n, dtype=torch.int64)
     total = torch.empty(batch, dtype=torch.float64)
     call.nodes, call.draws, call.log_partition = nodes.data_ptr(), draws, total.data_ptr()
     call.uniforms = None if uniforms is None else uniforms.data_ptr()

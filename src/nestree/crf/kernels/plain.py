@@ -129,7 +129,7 @@ class _DrawBackward(torch.autograd.Function):
 
 
 def _draw(terms: Tensor, generator: torch.Generator | None) -> Tensor:
-    drawn: Tensor = _DrawBackward.apply(terms, generator)  # type: ignore[no-untyped-call]
+    drawn: Tensor = _DrawBackward.apply(terms, generator)
     return drawn
 
 

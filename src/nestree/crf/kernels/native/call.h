@@ -34,10 +34,11 @@ struct Call {
   double *log_partition;  // [charts, batch]
   double *expectation;    // [charts, batch]
   double *state;          // [batch, charts * diagonals_size(n) + 1] or null
-  int64_t *nodes;         // [draws, batch, n, n], filled with -1
+  int64_t *nodes;         // [draws, batch, n, n]
   int64_t batch, n, labels, entity_labels, charts, masked_charts, draws;
   double rejected_weight, other_weight;
   int32_t is_double, threads;
-  int64_t fallbacks; // how many sentences were computed in log space
+  int64_t fallbacks;  // how many sentences were computed in log space
+  int64_t impossible; // how many sentences have no tree in the first chart
   int64_t problem[5];
 };

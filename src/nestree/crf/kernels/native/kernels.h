@@ -63,39 +63,39 @@ static bool check_inputs(const Call &call, Report &report) {
 }
 
 // Sentences are handed out one by one; each is computed by one thread from start to end, so the number of threads
-// changes no bit of the result. Threads live for one call: starting one costs less than a single long sentence, and
-// nothing is left behind that a fork could break.
+// changes no bit of the result.
 template <class T, class MakeWorker, class Body> static void for_each_sentence(Call &call, MakeWorker make, Body body) {
   Report report(call);
-  call.fallbacks = 0;
+  call.fallbacks = call.impossible = 0;
   if (call.batch == 0 || !check_inputs(call, report))
     return;
   const int64_t longest = *std::max_element(call.lengths, call.lengths + call.batch);
-  std::atomic<int64_t> next{0}, fallbacks{0};
-  auto work = [&]() {
+  const double work = static_cast<double>(call.batch) * triangle(longest) * static_cast<double>(call.labels + longest);
+  const int64_t worthwhile = std::max<int64_t>(1, static_cast<int64_t>(work / 4e4));
+  const int64_t threads = std::min({static_cast<int64_t>(call.threads), call.batch, worthwhile});
+  // Workers are made here: memory of this thread is reused from call to call, that of a helper is new every time.
+  std::vector<decltype(make(longest))> workers;
+  try {
+    for (int64_t t = 0; t < threads; ++t)
+      workers.push_back(make(longest));
+  } catch (const std::bad_alloc &) {
+    return report.add(PROBLEM_MEMORY, 0);
+  }
+  std::atomic<int64_t> next_worker{0}, next_sentence{0}, fallbacks{0};
+  run_in_parallel(threads, [&]() {
+    const int64_t mine = next_worker++;
+    if (mine >= threads)
+      return;
     try {
-      auto worker = make(longest);
-      for (int64_t b = next++; b < call.batch; b = next++)
-        if (!body(*worker, b, fallbacks))
+      for (int64_t b = next_sentence++; b < call.batch; b = next_sentence++)
+        if (!body(*workers[mine], b, fallbacks))
           report_not_finite<T>(call, report, b);
     } catch (const std::bad_alloc &) {
       report.add(PROBLEM_MEMORY, 0);
     }
-  };
-  const double cells = static_cast<double>(call.batch) * triangle(longest) * static_cast<double>(call.labels + longest);
-  const int64_t worthwhile = std::max<int64_t>(1, static_cast<int64_t>(cells / 1e5));
-  const int64_t threads = std::min({static_cast<int64_t>(call.threads), call.batch, worthwhile});
-  std::vector<std::thread> helpers;
-  try {
-    for (int64_t t = 1; t < threads; ++t)
-      helpers.emplace_back(work);
-  } catch (const std::system_error &) {
-    // No more threads to be had: those that started, and this one, do the work.
-  }
-  work();
-  for (auto &helper : helpers)
-    helper.join();
+  });
   call.fallbacks = fallbacks;
+  call.impossible = std::count(call.log_partition, call.log_partition + call.batch, NEVER);
 }
 
 template <class T, class Method> static void for_each_sum(Call &call, bool with_direction, Method method) {

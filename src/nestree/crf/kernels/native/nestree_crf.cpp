@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -23,14 +24,16 @@
 #define NESTREE_API extern "C" __attribute__((visibility("default")))
 #endif
 
-// The same source is compiled once for any CPU and, on x86-64, once more for CPUs with AVX2 and FMA; which one runs
-// is decided when the library is loaded.
+#include "parallel.h"
+
+// The same source is compiled once for any CPU and, on x86-64, once more for each of two larger instruction sets; which
+// one runs is decided when the library is loaded.
 namespace any_cpu {
 #include "kernels.h"
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(NESTREE_ANY_CPU_ONLY)
-#define NESTREE_HAS_AVX2 1
+#if defined(__x86_64__) && defined(__GNUC__)
+#define NESTREE_X86_SETS 1
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2"))), apply_to = function)
 #else
@@ -42,31 +45,53 @@ namespace avx2 {
 }
 #if defined(__clang__)
 #pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi,bmi2,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")
+#endif
+namespace avx512 {
+#include "kernels.h"
+}
+#if defined(__clang__)
+#pragma clang attribute pop
 #else
 #pragma GCC pop_options
 #endif
 #endif
 
-static bool use_avx2() {
-#ifdef NESTREE_HAS_AVX2
-  static const bool yes = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return yes;
-#else
-  return false;
+struct Kernels {
+  const char *instructions;
+  void (*inside)(Call &), (*marginals)(Call &), (*slopes)(Call &);
+  void (*best_tree)(Call &), (*best_trees)(Call &), (*sample)(Call &);
+};
+
+#define NESTREE_KERNELS(set)                                                                                           \
+  Kernels { #set, set::inside, set::marginals, set::slopes, set::best_tree, set::best_trees, set::sample }
+
+// NESTREE_INSTRUCTIONS names a smaller set than the CPU has, for tests and comparisons.
+static const Kernels &kernels() {
+  static const Kernels chosen = []() {
+#ifdef NESTREE_X86_SETS
+    const char *wanted = std::getenv("NESTREE_INSTRUCTIONS");
+    auto allowed = [&](const char *set) { return !wanted || !*wanted || std::strcmp(wanted, set) == 0; };
+    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (has_avx2 && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && allowed("avx512"))
+      return NESTREE_KERNELS(avx512);
+    if (has_avx2 && (allowed("avx2") || allowed("avx512")))
+      return NESTREE_KERNELS(avx2);
 #endif
+    return NESTREE_KERNELS(any_cpu);
+  }();
+  return chosen;
 }
 
-#ifdef NESTREE_HAS_AVX2
-#define NESTREE_DISPATCH(operation) (use_avx2() ? avx2::operation(*call) : any_cpu::operation(*call))
-#else
-#define NESTREE_DISPATCH(operation) any_cpu::operation(*call)
-#endif
-
 NESTREE_API int64_t nestree_call_size() { return sizeof(Call); }
-NESTREE_API const char *nestree_instructions() { return use_avx2() ? "avx2" : "any"; }
-NESTREE_API void nestree_inside(Call *call) { NESTREE_DISPATCH(inside); }
-NESTREE_API void nestree_marginals(Call *call) { NESTREE_DISPATCH(marginals); }
-NESTREE_API void nestree_slopes(Call *call) { NESTREE_DISPATCH(slopes); }
-NESTREE_API void nestree_best_tree(Call *call) { NESTREE_DISPATCH(best_tree); }
-NESTREE_API void nestree_sample(Call *call) { NESTREE_DISPATCH(sample); }
-NESTREE_API void nestree_best_trees(Call *call) { NESTREE_DISPATCH(best_trees); }
+NESTREE_API const char *nestree_instructions() { return kernels().instructions; }
+NESTREE_API void nestree_inside(Call *call) { kernels().inside(*call); }
+NESTREE_API void nestree_marginals(Call *call) { kernels().marginals(*call); }
+NESTREE_API void nestree_slopes(Call *call) { kernels().slopes(*call); }
+NESTREE_API void nestree_best_tree(Call *call) { kernels().best_tree(*call); }
+NESTREE_API void nestree_best_trees(Call *call) { kernels().best_trees(*call); }
+NESTREE_API void nestree_sample(Call *call) { kernels().sample(*call); }

@@ -6,9 +6,10 @@ public:
   SumWorker(Call &call, int64_t longest, bool with_direction)
       : call_(call), longest_(longest), with_direction_(with_direction), labels_(call, longest, with_direction),
         probability_(call.labels), cell_(call.labels) {
+    const int needed = with_direction ? CHARTS : call.out ? 4 : 2;
     for (int c = 0; c < call.charts; ++c)
-      for (auto &cells : scratch_[c])
-        cells.resize(diagonals_size(longest)); // pages not used are never touched
+      for (int t = 0; t < needed; ++t)
+        scratch_[c][t].resize(diagonals_size(longest));
   }
 
   // call.log_partition; and the charts, if call.state is there to keep them.

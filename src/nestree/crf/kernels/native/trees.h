@@ -2,6 +2,12 @@
 
 // Walks a binary tree from the root, left to right. `split(i, j)` names the last word of the left child and
 // `label(i, j)` the node's label; each node is written into the chart `nodes` [n, n].
+static void clear_nodes(const Call &call, int64_t b) {
+  const int64_t size = call.n * call.n;
+  for (int64_t draw = 0; draw < call.draws; ++draw)
+    std::fill_n(call.nodes + (draw * call.batch + b) * size, size, int64_t(-1));
+}
+
 template <class Split, class Label>
 static void walk(int64_t *nodes, int64_t n, int64_t m, std::vector<std::pair<int64_t, int64_t>> &stack, Split split,
                  Label label) {
@@ -33,6 +39,7 @@ public:
   // Only the best scores are kept; the splits are found again along the best tree, which has 2m - 1 nodes of the
   // m (m + 1) / 2 that the chart has.
   bool run(int64_t b) {
+    clear_nodes(call_, b);
     const int64_t m = call_.lengths[b];
     const Diagonals weight(weights_.data(), m);
     best_ = Diagonals(cells_.data(), m);
@@ -110,6 +117,7 @@ public:
       : call_(call), sums_(call, longest, false), terms_(longest), probability_(call.labels) {}
 
   bool run(int64_t b) {
+    clear_nodes(call_, b);
     if (!sums_.inside(b))
       return false;
     if (call_.log_partition[b] == NEVER)
@@ -171,11 +179,13 @@ public:
       : call_(call), k_(call.draws), lists_(triangle(longest) * call.draws), sizes_(triangle(longest)) {}
 
   bool run(int64_t b) {
+    clear_nodes(call_, b);
     const int64_t m = m_ = call_.lengths[b];
     for (int64_t i = m - 1; i >= 0; --i)
       for (int64_t j = i; j < m; ++j)
         if (!fill(b, i, j))
           return false;
+    call_.log_partition[b] = sizes_[cell(0, m - 1)] ? list(0, m - 1)->score : NEVER;
     for (int64_t rank = 0; rank < sizes_[cell(0, m - 1)]; ++rank)
       write(call_.nodes + (rank * call_.batch + b) * call_.n * call_.n, 0, m - 1, rank);
     return true;
