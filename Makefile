@@ -30,10 +30,12 @@ lint: setup  ## Check format, style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: setup  ## Compare with torch-struct and supar on this machine (about 15 minutes)
+bench: setup  ## Compare with torch-struct and supar on this machine, measure growth and import time (about 15 minutes)
 	$(BIN)/python -m pip install --quiet --requirement requirements/bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps supar==1.1.4
 	$(BIN)/python -m benchmarks.crf --device cpu
+	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.import_time
 
 clean:  ## Remove .venv and everything built
 	rm -rf .venv build dist src/*.egg-info src/nestree/crf/kernels/_native*

@@ -10,7 +10,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def interleaved_medians(
-    contenders: dict[str, Callable[[], Any]], *, seconds: float = 4.0, rounds: tuple[int, int] = (5, 40)
+    contenders: Mapping[str, Callable[[], Any]], *, seconds: float = 4.0, rounds: tuple[int, int] = (5, 40)
 ) -> dict[str, float]:
     """Median milliseconds of each contender, measured in turns: A B C A B C ...
 

@@ -254,10 +254,10 @@ def _check_lengths(lengths: Tensor | Sequence[int] | None, log_potentials: Tenso
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths must be {batch} whole numbers, got {lengths.dtype} of shape {list(lengths.shape)}.")
     lengths = lengths.to(torch.int64)
-    if not torch.compiler.is_compiling():
-        wrong = torch.nonzero((lengths < 1) | (lengths > n))
-        if len(wrong):
-            sentence = int(wrong[0])
+    if not torch.compiler.is_compiling() and batch:
+        shortest, longest = lengths.aminmax()
+        if shortest < 1 or longest > n:
+            sentence = int(torch.nonzero((lengths < 1) | (lengths > n))[0])
             raise errors.length_out_of_range(sentence, int(lengths[sentence]), n)
     return lengths
 

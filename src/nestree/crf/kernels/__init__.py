@@ -91,10 +91,13 @@ def choose(device: torch.device) -> tuple[str, Backend]:
     return ("cpu", fused) if name == "cpu" else ("torch", plain)
 
 
-@torch.compiler.assume_constant_result
 def _overridden() -> str | None:
     """To ``torch.compile`` the choice is a constant, made when the model is compiled."""
     return _override.get()
+
+
+# What torch.compiler.assume_constant_result does; but that imports the compiler, a second that few need to spend.
+_overridden._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 _NOT_COMPILED = (
