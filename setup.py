@@ -15,7 +15,10 @@ from setuptools.command.build_ext import build_ext
 NATIVE = Path("src/nestree/crf/kernels/native")
 
 # Loops must vectorise (-O3, -fopenmp-simd) but infinities and NaN keep their meaning: no -ffast-math.
-UNIX_FLAGS = ["-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
+UNIX_FLAGS = [
+    *("-std=c++17", "-O3", "-g0", "-fvisibility=hidden", "-pthread"),
+    *("-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"),
+]
 WINDOWS_FLAGS = ["/std:c++17", "/O2", "/EHsc", "/openmp:experimental"]
 
 
