@@ -120,8 +120,17 @@ static void gather_row(const T *row, int64_t count, const Strides &at, int64_t l
 // A whole sentence to [label][cell], cells row by row.
 template <class T>
 static void gather_sentence(const T *from, const Strides &at, int64_t m, int64_t labels, T *to, int64_t stride) {
-  for (int64_t i = 0, cell = 0; i < m; cell += m - i, ++i)
-    gather_row(from + i * (at.start + at.end), m - i, at, labels, to + cell, stride);
+  for (int64_t i = 0, cell = 0; i < m; cell += m - i, ++i) {
+    const T *row = from + i * (at.start + at.end);
+#if defined(__GNUC__)
+    if (at.label == 1 && i + 1 < m) { // the next row, while this one is turned: rows start on new pages
+      const char *next = reinterpret_cast<const char *>(row + at.start + at.end);
+      for (int64_t byte = 0; byte < (m - i - 1) * at.end * static_cast<int64_t>(sizeof(T)); byte += 64)
+        __builtin_prefetch(next + byte);
+    }
+#endif
+    gather_row(row, m - i, at, labels, to + cell, stride);
+  }
 }
 
 constexpr int MAX_CHARTS = 2;
