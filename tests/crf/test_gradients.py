@@ -57,3 +57,15 @@ def test_an_entropy_bonus_can_be_trained_through() -> None:
         (-TreeCRF(scores, LENGTHS).entropy.sum()).backward()
         optimizer.step()
     assert TreeCRF(scores, LENGTHS).entropy.sum().item() > before + 0.5
+
+
+@pytest.mark.parametrize("size", [1e-20, 1e30])
+def test_directions_of_any_size(size: float) -> None:
+    """A scaled loss (mixed precision) gives scaled second derivatives, in float32 too."""
+    scores = random_scores(2, 6, 3, dtype=torch.float32).requires_grad_()
+    direction = torch.randn(scores.shape)
+
+    def second(scale: float) -> Tensor:
+        return torch.autograd.grad((TreeCRF(scores, [6, 4]).marginals * direction * scale).sum(), scores)[0] / scale
+
+    torch.testing.assert_close(second(size), second(1.0), rtol=1e-4, atol=1e-6)

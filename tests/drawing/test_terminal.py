@@ -34,11 +34,11 @@ def test_a_tree_shows_entities_and_latent_nodes_with_probabilities() -> None:
     marginals = torch.full((3, 3, 2), 0.25)
     drawn = draw_tree(nodes, WORDS, ["PER", "latent"], entity_labels=1, marginals=marginals)
     assert drawn.splitlines() == [
-        "PER a bb c      0.250",
-        "├╌ · a bb       0.250",
-        "│  ├╌ · a       0.250",
-        "│  └─ PER bb    0.250",
-        "└╌ · c          0.250",
+        "PER a bb c    0.250",
+        "├╌ · a bb     0.250",
+        "│  ├╌ · a     0.250",
+        "│  └─ PER bb  0.250",
+        "└╌ · c        0.250",
     ]
     assert draw_tree(torch.full((3, 3), -1), WORDS, ["PER"], entity_labels=1) == "(no tree)"
 

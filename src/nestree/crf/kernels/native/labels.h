@@ -206,7 +206,9 @@ public:
     to_diagonals(total_[c].data(), f, std::ldexp(1.0, -exponent));
     return shift_ + (exponent - SCALE) * LOG_2;
   }
-  // d log weight along the direction.
+  // What derivatives along the direction have to be multiplied by.
+  double direction_scale() const { return direction_scale_; }
+  // d log weight along the scaled direction.
   void drifts_to(int c, const Diagonals &drift) const { to_diagonals(drift_[c].data(), drift, 1.0); }
 
   // Turns span gradients into label gradients and writes call.out for sentence b. Overwrites what load() read.
@@ -215,13 +217,18 @@ public:
   void write(int64_t b, const double *count, const Diagonals *slope, const Diagonals *tilt) {
     for (auto &mix : mixes_)
       std::fill_n(mix.data(), cells_, T(0));
+    // Counts of any size: the largest is multiplied in last, where it can only do what the result asks for.
+    double largest = 0;
+    for (int c = 0; c < call_.charts; ++c)
+      largest = std::max(largest, std::abs(count[c]));
     for (int c = 0; c < call_.charts; ++c) {
       if (count[c] == 0)
         continue;
       T *share = sums_[0].data(), *lean = sums_[1].data();
+      const double share_of_largest = count[c] / largest;
       for_each_cell([&](int64_t cell, int64_t place) {
         const T total = total_[c][cell];
-        const double scale = total > 0 ? count[c] / total : 0.0;
+        const double scale = total > 0 ? share_of_largest / total : 0.0;
         share[cell] = static_cast<T>(slope[c].cells()[place] * scale);
         if (!tilt)
           return;
@@ -240,22 +247,23 @@ public:
           o.extra = (T(1) - entity_weight_[o.cell]) * extra * weights_[o.label * stride_ + o.cell];
         }
     }
+    const T last = static_cast<T>(largest);
     for (int64_t k = 0; k < call_.labels; ++k) {
       T *weight = weights_.data() + k * stride_;
       const int which = k < call_.entity_labels ? 0 : 1;
       const T *share = mixes_[which].data(), *lean = mixes_[2 + which].data();
       if (!tilt) {
         for (int64_t c = 0; c < cells_; ++c)
-          weight[c] *= share[c];
+          weight[c] = weight[c] * share[c] * last;
       } else {
         const T *along = directions_.data() + k * stride_;
         for (int64_t c = 0; c < cells_; ++c)
-          weight[c] *= share[c] + along[c] * lean[c];
+          weight[c] = weight[c] * (share[c] + along[c] * lean[c]) * last;
       }
     }
     if (call_.masked_charts && count[0] != 0)
       for (const Observed &o : observed_)
-        weights_[o.label * stride_ + o.cell] += o.extra;
+        weights_[o.label * stride_ + o.cell] += o.extra * last;
     scatter(b);
   }
 
@@ -322,14 +330,26 @@ private:
     }
   }
 
+  // Derivatives are linear in the direction: it is scaled to about 1, so that its products with weights stay in range.
   void load_direction(int64_t b) {
     gather(call_.direction, call_.direction_at, b, directions_.data());
+    T largest = 0;
+    for (int64_t k = 0; k < call_.labels; ++k) {
+      T *along = directions_.data() + k * stride_;
+#pragma omp simd reduction(max : largest)
+      for (int64_t c = 0; c < cells_; ++c) {
+        along[c] = std::isfinite(along[c]) ? along[c] : T(0);
+        largest = std::abs(along[c]) > largest ? std::abs(along[c]) : largest;
+      }
+    }
+    direction_scale_ = largest > 0 ? std::ldexp(1.0, std::ilogb(largest)) : 1.0;
+    const T unscale = static_cast<T>(1 / direction_scale_);
     for (int64_t k = 0; k < call_.labels; ++k) {
       const T *weight = weights_.data() + k * stride_;
       T *along = directions_.data() + k * stride_;
       T *sum = sums_[k < call_.entity_labels ? 2 : 3].data();
       for (int64_t c = 0; c < cells_; ++c) {
-        along[c] = std::isfinite(along[c]) ? along[c] : T(0);
+        along[c] *= unscale;
         sum[c] += weight[c] * along[c];
       }
     }
@@ -408,6 +428,7 @@ private:
   const Call &call_;
   int64_t stride_, m_ = 0, cells_ = 0;
   T shift_ = 0;
+  double direction_scale_ = 1;
   std::vector<T> weights_, directions_; // [label][cell]; weights are 2^SCALE exp(score - shift_)
   std::vector<T> sums_[4], mixes_[4];
   std::vector<T> entity_weight_, latent_weight_; // of the masked chart

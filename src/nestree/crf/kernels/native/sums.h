@@ -88,7 +88,8 @@ private:
   double root_slope(int c) const {
     if (!possible(c))
       return 0;
-    return in_logs_ ? log_slopes_[c]->slope.at(0, m_ - 1) : beta_slope_[c].root() / beta_[c].root();
+    return in_logs_ ? log_slopes_[c]->slope.at(0, m_ - 1)
+                    : beta_slope_[c].root() / beta_[c].root() * labels_.direction_scale();
   }
 
   void restore(int64_t b) {
@@ -117,7 +118,7 @@ private:
       return outside_in_logs(b);
     double counts[MAX_CHARTS];
     for (int c = 0; c < call_.charts; ++c) {
-      counts[c] = count(b, c);
+      counts[c] = count(b, c) * labels_.direction_scale();
       if (counts[c] == 0)
         continue;
       if (with_direction_) {
