@@ -58,26 +58,33 @@ template <class T> static bool span_is_possible(const Call &call, int chart, int
 // Eight cells of eight labels, turned so that each label's cells are neighbours.
 #if defined(__GNUC__)
 typedef float Eight __attribute__((vector_size(32)));
+#if defined(__clang__)
+#define NESTREE_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef int32_t EightPlaces __attribute__((vector_size(32)));
+#define NESTREE_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, EightPlaces{__VA_ARGS__})
+#endif
 static inline void transpose_8x8(const float *from, int64_t step, float *to, int64_t stride, int64_t labels) {
   Eight a[8], b[8];
   for (int t = 0; t < 8; ++t)
     std::memcpy(&a[t], from + t * step, sizeof a[t]);
   for (int t = 0; t < 8; t += 2) {
-    b[t] = __builtin_shufflevector(a[t], a[t + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-    b[t + 1] = __builtin_shufflevector(a[t], a[t + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    b[t] = NESTREE_SHUFFLE(a[t], a[t + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    b[t + 1] = NESTREE_SHUFFLE(a[t], a[t + 1], 1, 9, 3, 11, 5, 13, 7, 15);
   }
   for (int t = 0; t < 8; t += 4)
     for (int q = 0; q < 2; ++q) {
-      a[t + q] = __builtin_shufflevector(b[t + q], b[t + q + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-      a[t + q + 2] = __builtin_shufflevector(b[t + q], b[t + q + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+      a[t + q] = NESTREE_SHUFFLE(b[t + q], b[t + q + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      a[t + q + 2] = NESTREE_SHUFFLE(b[t + q], b[t + q + 2], 2, 3, 10, 11, 6, 7, 14, 15);
     }
   for (int t = 0; t < 4; ++t) {
-    b[t] = __builtin_shufflevector(a[t], a[t + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    b[t + 4] = __builtin_shufflevector(a[t], a[t + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    b[t] = NESTREE_SHUFFLE(a[t], a[t + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    b[t + 4] = NESTREE_SHUFFLE(a[t], a[t + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
   for (int64_t k = 0; k < labels; ++k)
     std::memcpy(to + k * stride, &b[k], sizeof b[k]);
 }
+#undef NESTREE_SHUFFLE
 #else
 static inline void transpose_8x8(const float *from, int64_t step, float *to, int64_t stride, int64_t labels) {
   for (int64_t k = 0; k < labels; ++k)
