@@ -17,7 +17,9 @@ $(SETUP): pyproject.toml setup.py requirements/dev.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@touch $@
+	@if $(BIN)/python -c 'from nestree.crf.kernels import cpu; import sys; print("CPU kernels:", cpu.instructions()); sys.exit(cpu.library is None)'; \
+	then touch $@; \
+	else echo "The CPU kernels were not built: no C++17 compiler, or it failed. Everything works on plain torch, slower."; fi
 
 demo: setup  ## Draw the paper's example: symbol tree, probability, best tree, marginals
 	$(BIN)/python examples/paper_example.py
@@ -36,6 +38,8 @@ bench: setup  ## Compare with torch-struct and supar on this machine, measure gr
 	$(BIN)/python -m benchmarks.crf --device cpu
 	$(BIN)/python -m benchmarks.growth
 	$(BIN)/python -m benchmarks.import_time
+	$(BIN)/python -m benchmarks.paper_algorithms
+	$(BIN)/python -m benchmarks.report
 
 clean:  ## Remove .venv and everything built
 	rm -rf .venv build dist src/*.egg-info src/nestree/crf/kernels/_native*

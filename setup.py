@@ -39,12 +39,13 @@ class BuildKernels(build_ext):
 
 
 class AnyPythonWheel(bdist_wheel):
-    """Tags the wheel for any Python 3 on this platform."""
+    """Tags the wheel for any Python 3: on this platform with the kernels, anywhere without them."""
 
     def get_tag(self) -> tuple[str, str, str]:
         """Like "py3-none-linux_x86_64"."""
         _, _, platform = super().get_tag()
-        return "py3", "none", platform
+        built = any(Path(self.get_finalized_command("build").build_lib).rglob("_native*"))
+        return "py3", "none", platform if built else "any"
 
 
 setup(

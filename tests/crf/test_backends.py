@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -55,6 +56,15 @@ def test_without_compiled_kernels_it_warns_once_and_works(monkeypatch: pytest.Mo
     TreeCRF(torch.zeros(1, 3, 3, 1))  # warnings are errors in these tests: a second one would fail here
     with pytest.raises(RuntimeError, match="the 'cpu' backend is not there"), backend("cpu"):
         pass
+
+
+def test_a_library_that_cannot_be_loaded_is_named_and_done_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "_native.abi3.so").write_bytes(b"not a library")
+    monkeypatch.setattr(cpu, "__file__", str(tmp_path / "cpu.py"))
+    with pytest.warns(UserWarning, match=r"compiled kernels cannot be loaded \(.*_native.abi3.so"):
+        assert cpu._load() is None
 
 
 def test_the_cpu_backend_refuses_tensors_from_elsewhere() -> None:

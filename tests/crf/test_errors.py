@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 import torch
 
@@ -59,7 +60,7 @@ def test_partial_trees_must_fit_the_potentials() -> None:
         crf.log_prob(PartialTrees.from_spans([[], []], [4, 3], entity_labels=1))
     with pytest.raises(ValueError, match=r"from_spans\(n=\.\.\.\) sets the size"):
         crf.log_prob(PartialTrees.from_spans([[], []], [3, 3], entity_labels=2))
-    with pytest.raises(ValueError, match="sentence 1 has 3 words in lengths, but 2 in the partial trees"):
+    with pytest.raises(ValueError, match=r"sentence 1 has 3 words in lengths \(.*but 2 in the partial trees"):
         crf.log_prob(PartialTrees.from_spans([[], []], [4, 2], entity_labels=2))
     with pytest.raises(ValueError, match=r"call partial\.to\(device\)"):
         crf.log_prob(PartialTrees.from_spans([[], []], [4, 3], entity_labels=2).to("meta"))
@@ -79,10 +80,19 @@ def test_dense_masks_must_fit_and_not_be_negative() -> None:
         crf.log_prob(torch.ones(2, 3, 3))
     mask = torch.ones(2, 3, 3, 2)
     mask[1, 0, 2, 1] = -0.5
-    with pytest.raises(ValueError, match=r"negative weight at sentence 1, span \(0, 2\), label 1"):
+    with pytest.raises(ValueError, match=r"weight -0.5 at sentence 1, span \(0, 2\), label 1; weights are finite"):
         crf.log_prob(mask)
-    with pytest.raises(ValueError, match="a dense mask holds its own weights"):
-        crf.log_prob(torch.ones(2, 3, 3, 2), smoothing=0.1)
+    mask[1, 0, 2, 1] = float("nan")
+    with pytest.raises(ValueError, match=r"the mask has weight nan at sentence 1"):
+        crf.log_prob(mask)
+    mask[1, 0, 2, 1] = 1.0
+    mask[1, 2, 0, 1] = float("nan")  # below the diagonal there is no span
+    assert crf.log_prob(mask).isfinite().all()
+    for options in ({"smoothing": 0.1}, {"scope": "all"}):
+        with pytest.raises(ValueError, match="a dense mask holds its own weights"):
+            crf.log_prob(torch.ones(2, 3, 3, 2), **options)
+        with pytest.raises(ValueError, match="a dense mask holds its own weights"):
+            crf.masked_log_partition(torch.ones(2, 3, 3, 2), **options)
 
 
 def test_other_wrong_arguments() -> None:
@@ -91,9 +101,24 @@ def test_other_wrong_arguments() -> None:
         crf.topk(0)
     with pytest.raises(ValueError, match="sample needs k >= 0"):
         crf.sample(-1)
-    with pytest.raises(ValueError, match=r"label_weights must be \[2\], got \[3\]"):
+    with pytest.raises(ValueError, match=r"label_weights must be \[2\] finite numbers, got shape \[3\]"):
         crf.mbr([1.0, 0.0, 1.0])
+    with pytest.raises(ValueError, match="label_weights must be"):
+        crf.mbr([1.0, float("nan")])
     with pytest.raises(ValueError, match="impossible is 'ignore'"):
         crf.log_prob(torch.ones(2, 3, 3, 2), impossible="ignore")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"same trees; their shapes are \[2, 3, 3, 2\] and \[2, 3, 3, 1\]"):
         crf.kl(TreeCRF(torch.zeros(2, 3, 3, 1)))
+    with pytest.raises(ValueError, match="same trees; sentence 1 has 3 and 2 words"):
+        crf.cross_entropy(TreeCRF(torch.zeros(2, 3, 3, 2), [3, 2]))
+    with pytest.raises(ValueError, match=r"charts of label ids are whole numbers \[\.\.\., 2, 3, 3\]"):
+        crf.score(torch.zeros(3, 3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="a chart holds label 2, but there are 2 labels"):
+        crf.score(torch.full((2, 3, 3), 2))
+
+
+def test_what_is_no_tensor_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match=r"log_potentials must be a torch.Tensor, got numpy.ndarray"):
+        TreeCRF(numpy.zeros((1, 2, 2, 1)))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"PartialTrees or a torch.Tensor, got builtins.list"):
+        TreeCRF(torch.zeros(1, 2, 2, 1)).log_prob([[(0, 1, 0)]])  # type: ignore[arg-type]

@@ -184,3 +184,64 @@ def test_padding_does_not_leak(each_backend: str) -> None:
         assert (gradient[b, m:] == 0).all()
         assert (gradient[b, :, m:] == 0).all()
         assert torch.equal(crf.argmax[b, :m, :m], one.argmax[0])
+
+
+@pytest.mark.parametrize("upstream", [1e-20, 1.0, 65536.0])
+@pytest.mark.parametrize("depth", [0.0, 100.0, 140.0, 300.0, 1e4])
+def test_gradients_of_faint_spans_at_any_upstream(depth: float, upstream: float, each_backend: str) -> None:
+    """A span far below the others that every tree needs, and a scaled loss: finite, and those of float64."""
+    scores = random_scores(2, 5, 3, dtype=torch.float32)
+    scores[:, 0, 4] -= depth
+    scores[0, 0, 4, 2] = NEVER
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        leaf = scores.to(dtype).requires_grad_()
+        crf = TreeCRF(leaf)
+        (gradient,) = torch.autograd.grad(((crf.log_partition + crf.entropy) * upstream).sum(), leaf)
+        found.append(gradient.double() / upstream)
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
+def test_labels_at_the_edge_of_float32_are_not_lost(each_backend: str) -> None:
+    for depth in range(100, 160, 3):
+        scores = torch.zeros(1, 2, 2, 8)
+        scores[0, 0, 1] = -depth - 4.6
+        scores[0, 0, 1, 0] = -float(depth)
+        crf, exact = TreeCRF(scores), TreeCRF(scores.double())
+        for name, tolerance in (("log_partition", 1e-6), ("marginals", 1e-6), ("entropy", 1e-4)):
+            torch.testing.assert_close(
+                getattr(crf, name).double(), getattr(exact, name), rtol=tolerance, atol=tolerance
+            )
+
+
+@pytest.mark.parametrize("value", [-1e12, -1e20, torch.finfo(torch.float32).min])
+def test_huge_negative_scores_are_as_good_as_minus_inf_where_they_can_be_avoided(
+    value: float, each_backend: str
+) -> None:
+    scores = random_scores(2, 7, 3, dtype=torch.float32)
+    scores[:, 1, 3] = value
+    forbidden = scores.clone()
+    forbidden[:, 1, 3] = NEVER
+    torch.testing.assert_close(TreeCRF(scores).marginals, TreeCRF(forbidden).marginals)
+    scores[:, 0, 6] = value  # the root cannot be avoided: every tree pays
+    crf = TreeCRF(scores)
+    torch.testing.assert_close(crf.marginals.sum((1, 2, 3)), torch.full((2,), 13.0))
+    assert crf.marginals.max() <= 1 + 1e-6
+
+
+def test_a_common_offset_changes_neither_entropy_nor_its_gradient(each_backend: str) -> None:
+    scores = random_scores(2, 20, 8, dtype=torch.float32)
+    moved = (scores + 1e4).requires_grad_()
+    exact = moved.detach().double().requires_grad_()
+    got, want = TreeCRF(moved).entropy, TreeCRF(exact).entropy
+    torch.testing.assert_close(got.double(), want, rtol=1e-6, atol=0)
+    gradients = [torch.autograd.grad(h.sum(), x)[0].double() for h, x in ((got, moved), (want, exact))]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
+def test_a_diverged_upstream_gradient_shows(each_backend: str) -> None:
+    scores = random_scores(1, 4, 2, dtype=torch.float32).requires_grad_()
+    upstream = torch.zeros_like(scores)
+    upstream[0, 1, 2, 0] = float("nan")
+    (gradient,) = torch.autograd.grad(TreeCRF(scores).marginals, scores, upstream)
+    assert gradient.isnan().any()

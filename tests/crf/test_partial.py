@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from nestree.crf import PartialTrees
+from nestree.crf import PartialTrees, spans_of
 from tests.crf.cases import random_nesting
 
 
@@ -71,6 +71,8 @@ def test_moves_to_a_device() -> None:
         ([(0, 2, 3)], r"sentence 1: observed span \(0, 2\) has label 3; entity labels are 0 to 2"),
         ([(0, 2, -1)], r"sentence 1: observed span \(0, 2\) has label -1"),
         ([(0, 2, 0), (0, 2, 1)], r"sentence 1: observed span \(0, 2\) has two labels, 0 and 1"),
+        ([(0, 3, 0), (3, 5, 0)], r"cross; .*both ends are inclusive"),
+        ([(0, 2)], r"sentence 1: \(0, 2\) is no \(start, end, label\)"),
     ],
 )
 def test_what_no_tree_can_hold_is_refused(spans: list[tuple[int, int, int]], message: str) -> None:
@@ -78,7 +80,22 @@ def test_what_no_tree_can_hold_is_refused(spans: list[tuple[int, int, int]], mes
         from_spans(*spans)
 
 
+@pytest.mark.parametrize("label", ["PER", 1.5])
+def test_labels_are_whole_numbers(label: object) -> None:
+    with pytest.raises(TypeError, match=r"sentence 1: span \(0, 2, .*which is not a whole number"):
+        from_spans((0, 2, label))  # type: ignore[arg-type]
+
+
+def test_nodes_become_spans() -> None:
+    nodes = torch.full((2, 3, 3), -1)
+    nodes[0, 0, 2], nodes[0, 0, 0], nodes[1, 1, 1] = 1, 0, 2
+    assert list(spans_of(nodes)) == [[(0, 0, 0), (0, 2, 1)], [(1, 1, 2)]]
+    assert list(spans_of(nodes, entity_labels=2)) == [[(0, 0, 0), (0, 2, 1)], []]
+
+
 def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"lengths\[0\] holds 3.9, which is not a whole number"):
+        PartialTrees.from_spans([[]], [3.9], entity_labels=1)  # type: ignore[list-item]
     with pytest.raises(ValueError, match="spans holds 1 sentences and lengths 2"):
         PartialTrees.from_spans([[]], [1, 2], entity_labels=1)
     with pytest.raises(ValueError, match=r"lengths\[1\] is 0"):

@@ -17,7 +17,7 @@ from tests.crf.cases import NEVER, random_nesting, random_scores
 
 relaxed = settings(max_examples=60, deadline=None)
 
-shapes = st.tuples(st.integers(1, 4), st.integers(1, 14), st.integers(1, 5))
+shapes = st.tuples(st.integers(1, 4), st.integers(1, 20), st.sampled_from([1, 2, 3, 5, 8, 9, 17]))
 seeds = st.integers(0, 2**32 - 1)
 dtypes = st.sampled_from([torch.float32, torch.float64])
 scales = st.sampled_from([0.1, 1.0, 10.0, 50.0])

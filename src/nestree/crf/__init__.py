@@ -3,6 +3,6 @@
 from nestree.crf.distribution import TreeCRF, inside, masked_inside
 from nestree.crf.kernels import backend
 from nestree.crf.kernels.errors import NoTreeError
-from nestree.crf.partial import PartialTrees, Symbol
+from nestree.crf.partial import PartialTrees, Symbol, spans_of
 
-__all__ = ["NoTreeError", "PartialTrees", "Symbol", "TreeCRF", "backend", "inside", "masked_inside"]
+__all__ = ["NoTreeError", "PartialTrees", "Symbol", "TreeCRF", "backend", "inside", "masked_inside", "spans_of"]

@@ -20,7 +20,8 @@ class TreeCRF:
 
     A tree over m words has 2m - 1 nodes; its log potential is the sum of ``log_potentials[b, i, j, k]`` over its nodes
     (span ``(i, j)``, both ends inclusive, with label ``k``). All quantities are exact, differentiable where that makes
-    sense, and independent of the rest of the batch.
+    sense, and independent of the rest of the batch. Properties are computed once and kept: copy before you change one
+    in place.
 
     Every method takes time ``O(n^3)`` per sentence (``topk``: times ``k log k``), and memory ``O(n^2)`` on a CPU.
 
@@ -31,6 +32,8 @@ class TreeCRF:
     """
 
     def __init__(self, log_potentials: Tensor, lengths: Tensor | Sequence[int] | None = None) -> None:
+        if not isinstance(log_potentials, Tensor):
+            raise TypeError(f"log_potentials must be a torch.Tensor, got {_name(log_potentials)}.")
         shape = log_potentials.shape
         if len(shape) != 4 or shape[1] != shape[2] or shape[1] < 1 or shape[3] < 1:
             raise ValueError(f"log_potentials must be [batch, n, n, label] with n, label >= 1; got {list(shape)}.")
@@ -73,14 +76,12 @@ class TreeCRF:
         if impossible not in ("raise", "-inf"):
             raise ValueError(f"impossible is {impossible!r}; known are 'raise' and '-inf'.")
         strict = impossible == "raise"
-        if isinstance(observed, PartialTrees):
-            self._check_partial(observed)
-            codes = observed.span_codes(smoothing, scope)
+        codes = self._codes(observed, smoothing, scope)
+        if codes is not None:
             return self._kernels.log_prob(self._scores, self.lengths, codes, strict, self._scores.dtype)
-        if smoothing:
-            raise ValueError("smoothing goes with PartialTrees; a dense mask holds its own weights.")
+        # Both in float64, so that weights of 1 give a log probability of 0.
         masked = self._kernels.inside(self._masked(observed), self.lengths)
-        everything = self._kernels.inside(self._scores, self.lengths)
+        everything = self._kernels.inside(self._scores.double(), self.lengths)
         if strict and not torch.compiler.is_compiling():
             errors.require_trees(masked.detach(), everything.detach())
         return self._out(torch.where(masked == NEVER, masked, masked - everything))
@@ -89,11 +90,8 @@ class TreeCRF:
         self, observed: PartialTrees | Tensor, *, smoothing: float = 0.0, scope: Scope = "rejected"
     ) -> Tensor:
         """Masked Inside: the log-sum over the trees that a mask allows. Shape: ``[batch]``."""
-        if isinstance(observed, PartialTrees):
-            self._check_partial(observed)
-            codes = observed.span_codes(smoothing, scope)
-            return self._inside(self._scores, codes)
-        return self._inside(self._masked(observed))
+        codes = self._codes(observed, smoothing, scope)
+        return self._inside(self._masked(observed)) if codes is None else self._inside(self._scores, codes)
 
     @property
     def marginals(self) -> Tensor:
@@ -105,7 +103,15 @@ class TreeCRF:
 
         Shape: ``[..., batch, n, n]`` to ``[..., batch]``
         """
-        scores = self._scores.expand(*nodes.shape, self._scores.shape[-1])
+        shape, labels = self._scores.shape[:3], self._scores.shape[3]
+        if nodes.shape[-3:] != shape or nodes.is_floating_point():
+            raise ValueError(
+                f"charts of label ids are whole numbers [..., {', '.join(map(str, shape))}]; "
+                f"got {nodes.dtype} of shape {list(nodes.shape)}."
+            )
+        if not torch.compiler.is_compiling() and nodes.numel() and nodes.max() >= labels:
+            raise ValueError(f"a chart holds label {int(nodes.max())}, but there are {labels} labels.")
+        scores = self._scores.expand(*nodes.shape, labels)
         at_nodes = scores.gather(-1, nodes.clamp_min(0)[..., None])[..., 0]
         return self._out(torch.where(nodes >= 0, at_nodes, 0.0).double().sum((-1, -2)))
 
@@ -122,7 +128,7 @@ class TreeCRF:
     @property
     def max(self) -> Tensor:
         """The log potential of the best tree. Shape: ``[batch]``."""
-        return self._once("max", lambda: self._score_or_never(self.argmax))
+        return self._once("max", lambda: self._score_or_never(self._kernels.best_tree(self._scores, self.lengths)))
 
     def topk(self, k: int) -> tuple[Tensor, Tensor]:
         """The k best trees, best first; score -inf and chart -1 where fewer trees exist.
@@ -154,8 +160,10 @@ class TreeCRF:
             worth = self._kernels.marginals(self._scores.detach(), self.lengths)
             if label_weights is not None:
                 weights = torch.as_tensor(label_weights, dtype=worth.dtype, device=worth.device)
-                if weights.shape != worth.shape[-1:]:
-                    raise ValueError(f"label_weights must be [{worth.shape[-1]}], got {list(weights.shape)}.")
+                if weights.shape != worth.shape[-1:] or not bool(weights.isfinite().all()):
+                    raise ValueError(
+                        f"label_weights must be [{worth.shape[-1]}] finite numbers, got shape {list(weights.shape)}."
+                    )
                 worth = worth * weights
             worth = worth.masked_fill(self._scores == NEVER, NEVER)
             return self._kernels.best_tree(worth, self.lengths)
@@ -176,11 +184,18 @@ class TreeCRF:
 
     def kl(self, other: TreeCRF) -> Tensor:
         """``KL(self || other)``; inf where the other distribution forbids what this one allows. Shape: ``[batch]``."""
-        # Where both are -inf their difference is NaN; such spans have probability 0 here and count for nothing.
         return self._out(self._divergence(other, other._scores - self._scores, subtract_own=True))
 
     def _divergence(self, other: TreeCRF, direction: Tensor, subtract_own: bool) -> Tensor:
         """``other.log_partition - E[direction]``, less this distribution's log partition if wanted."""
+        if not torch.compiler.is_compiling() and not torch.equal(self.lengths, other.lengths):
+            sentence = int(torch.nonzero(self.lengths != other.lengths)[0])
+            lengths = f"{int(self.lengths[sentence])} and {int(other.lengths[sentence])}"
+            raise ValueError(
+                f"both distributions must be over the same trees; sentence {sentence} has {lengths} words."
+            )
+        # -inf in the other distribution is dealt with below.
+        direction = torch.where(direction.isfinite(), direction, 0.0)
         if other.log_potentials.shape != self.log_potentials.shape:
             shapes = f"{list(self.log_potentials.shape)} and {list(other.log_potentials.shape)}"
             raise ValueError(f"both distributions must be over the same trees; their shapes are {shapes}.")
@@ -212,18 +227,40 @@ class TreeCRF:
     def _score_or_never(self, nodes: Tensor) -> Tensor:
         return torch.where((nodes < 0).all(-1).all(-1), NEVER, self.score(nodes))
 
-    def _masked(self, mask: Tensor) -> Tensor:
+    def _masked(self, mask: object) -> Tensor:
+        if not isinstance(mask, Tensor):
+            raise TypeError(f"what was observed must be PartialTrees or a torch.Tensor, got {_name(mask)}.")
         if mask.shape != self.log_potentials.shape:
             raise ValueError(
                 f"the mask has shape {list(mask.shape)}, but log_potentials {list(self.log_potentials.shape)}; "
                 "both must be the same."
             )
-        if not torch.compiler.is_compiling() and mask.dtype != torch.bool and bool((mask < 0).any()):
-            sentence, start, end, label = torch.nonzero(mask < 0)[0].tolist()
+        if not torch.compiler.is_compiling() and mask.dtype != torch.bool:
+            wrong = ~((mask >= 0) & (mask < float("inf")))
+            if bool(wrong.any()):
+                self._refuse_weights(mask, wrong)
+        return mask_scores(self._scores.double(), mask)
+
+    def _refuse_weights(self, mask: Tensor, wrong: Tensor) -> None:
+        """Weights that are no weights are an error, unless they stand where there is no span."""
+        index = torch.arange(mask.shape[1], device=mask.device)
+        spans = (index[:, None] <= index) & (index < self.lengths[:, None, None])
+        found = torch.nonzero(wrong & spans[..., None])
+        if len(found):
+            sentence, start, end, label = found[0].tolist()
             raise ValueError(
-                f"the mask has a negative weight at sentence {sentence}, span ({start}, {end}), label {label}."
+                f"the mask has weight {float(mask[sentence, start, end, label])} at sentence {sentence}, "
+                f"span ({start}, {end}), label {label}; weights are finite and not negative."
             )
-        return mask_scores(self._scores, mask)
+
+    def _codes(self, observed: PartialTrees | Tensor, smoothing: float, scope: Scope) -> SpanCodes | None:
+        """The mask in its small form, or None for a dense one, which has no use for the other arguments."""
+        if isinstance(observed, PartialTrees):
+            self._check_partial(observed)
+            return observed.span_codes(smoothing, scope)
+        if smoothing or scope != "rejected":
+            raise ValueError("smoothing and scope go with PartialTrees; a dense mask holds its own weights.")
+        return None
 
     def _check_partial(self, partial: PartialTrees) -> None:
         if partial.codes.shape != self.log_potentials.shape[:3] or partial.labels != self.log_potentials.shape[3]:
@@ -240,7 +277,7 @@ class TreeCRF:
         if not torch.compiler.is_compiling() and not torch.equal(partial.lengths, self.lengths):
             sentence = int(torch.nonzero(partial.lengths != self.lengths)[0])
             raise ValueError(
-                f"sentence {sentence} has {int(self.lengths[sentence])} words in lengths, "
+                f"sentence {sentence} has {int(self.lengths[sentence])} words in lengths (all n if left out), "
                 f"but {int(partial.lengths[sentence])} in the partial trees."
             )
 
@@ -250,7 +287,7 @@ def _check_lengths(lengths: Tensor | Sequence[int] | None, log_potentials: Tenso
     device = log_potentials.device
     if lengths is None:
         return torch.full((batch,), n, dtype=torch.int64, device=device)
-    lengths = torch.as_tensor(lengths, device=device)
+    lengths = torch.as_tensor(lengths, device=device) if batch else torch.zeros(len(lengths), dtype=torch.int64)
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths must be {batch} whole numbers, got {lengths.dtype} of shape {list(lengths.shape)}.")
     lengths = lengths.to(torch.int64)
@@ -260,6 +297,10 @@ def _check_lengths(lengths: Tensor | Sequence[int] | None, log_potentials: Tenso
             sentence = int(torch.nonzero((lengths < 1) | (lengths > n))[0])
             raise errors.length_out_of_range(sentence, int(lengths[sentence]), n)
     return lengths
+
+
+def _name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
 def inside(log_potentials: Tensor, lengths: Tensor | Sequence[int] | None = None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -32,7 +33,7 @@ class Symbol(IntEnum):
         return " ○□●"[self]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PartialTrees:
     """A batch of partially observed trees, one small integer per span.
 
@@ -67,7 +68,7 @@ class PartialTrees:
             latent_labels: how many labels latent nodes have; they follow the entity labels.
             n: size of the charts, at least the longest sentence (the default).
         """
-        words = [int(length) for length in lengths]
+        words = [_whole(length, f"lengths[{sentence}]") for sentence, length in enumerate(lengths)]
         if entity_labels < 1 or latent_labels < 0:
             raise ValueError(
                 f"need entity_labels >= 1 and latent_labels >= 0, got {entity_labels} and {latent_labels}."
@@ -76,7 +77,7 @@ class PartialTrees:
             raise ValueError(f"entity_labels is {entity_labels}; at most {np.iinfo(np.int16).max} can be told apart.")
         if len(spans) != len(words):
             raise ValueError(f"spans holds {len(spans)} sentences and lengths {len(words)}.")
-        size = max(words, default=1) if n is None else n
+        size = max([1, *words]) if n is None else n
         codes = np.full((len(words), size, size), REJECTED, dtype=np.int16)
         for sentence, (observed, length) in enumerate(zip(spans, words, strict=True)):
             if not 1 <= length <= size:
@@ -152,15 +153,15 @@ class PartialTrees:
 
     def spans(self) -> Iterator[list[Span]]:
         """The observed spans of each sentence, by start, then end."""
-        for sentence in self.codes.cpu():
-            yield [(i, j, int(sentence[i, j])) for i, j in torch.nonzero(sentence >= 0).tolist()]
+        yield from spans_of(self.codes)
 
 
 def _fill(codes: np.ndarray, spans: Sequence[Span], length: int, entity_labels: int, sentence: int) -> None:
     """Algorithm 1 for one sentence, in place; everything starts as rejected."""
     for start in range(length):
         codes[start, start:length] = LATENT
-    for start, end, label in spans:
+    for span in spans:
+        start, end, label = _triple(span, sentence)
         if not 0 <= start <= end < length:
             raise ValueError(
                 f"sentence {sentence}: observed span ({start}, {end}) does not lie within its {length} words "
@@ -173,10 +174,10 @@ def _fill(codes: np.ndarray, spans: Sequence[Span], length: int, entity_labels: 
             )
         found = codes[start, end]
         if found == REJECTED:
-            other = next((i, j) for i, j, _ in spans if i < start <= j < end or start < i <= end < j)
+            other = next((i, j) for i, j, *_ in spans if i < start <= j < end or start < i <= end < j)
             raise ValueError(
                 f"sentence {sentence}: observed spans {other} and {(start, end)} cross; no tree holds both. "
-                "Drop one, or move a boundary."
+                "Drop one, or move a boundary; both ends are inclusive, so a half-open end is one too far."
             )
         if found >= 0 and found != label:
             raise ValueError(
@@ -186,3 +187,33 @@ def _fill(codes: np.ndarray, spans: Sequence[Span], length: int, entity_labels: 
         codes[start, end] = label
         codes[:start, start:end] = REJECTED
         codes[start + 1 : end + 1, end + 1 : length] = REJECTED
+
+
+def spans_of(nodes: Tensor, entity_labels: int | None = None) -> Iterator[list[Span]]:
+    """The nodes of each chart as ``(start, end, label)``, both ends inclusive, by start, then end.
+
+    Args:
+        nodes: ``[batch, n, n]``: label ids, negative where there is no node, as ``TreeCRF.argmax`` gives.
+        entity_labels: leaves out nodes with latent labels: those from here on.
+    """
+    for chart in nodes.cpu():
+        wanted = chart >= 0 if entity_labels is None else (chart >= 0) & (chart < entity_labels)
+        yield [(i, j, int(chart[i, j])) for i, j in torch.nonzero(wanted).tolist()]
+
+
+def _triple(span: Span, sentence: int) -> Span:
+    try:
+        start, end, label = span
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sentence {sentence}: {span!r} is no (start, end, label); spans holds a list of such triples per sentence."
+        ) from None
+    where = f"sentence {sentence}: span {span!r}"
+    return _whole(start, where), _whole(end, where), _whole(label, where)
+
+
+def _whole(value: object, where: str) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{where} holds {value!r}, which is not a whole number.") from None

@@ -101,8 +101,10 @@ _overridden._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 _NOT_COMPILED = (
-    "this installation of nestree has no compiled kernels, because no C++ compiler was found when it was installed. "
-    "Install a prebuilt wheel, or a compiler (Debian: g++, macOS: xcode-select --install), and reinstall nestree."
+    "this installation of nestree has no compiled kernels: when it was installed, no C++17 compiler was found, or it "
+    "failed. "
+    "Install one (Debian: apt install g++, macOS: xcode-select --install), then nestree again, for example with "
+    "pip install --force-reinstall --no-deps in its folder; pip's -v shows what the compiler said."
 )
 
 

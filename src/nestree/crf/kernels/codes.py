@@ -40,8 +40,7 @@ def mask_scores(scores: Tensor, mask: Tensor) -> Tensor:
 
     Shape: ``scores`` ``[batch, n, n, label]``, ``mask`` the same: booleans, or weights >= 0.
     """
-    never = float("-inf")
     if mask.dtype == torch.bool:
-        return scores.masked_fill(~mask, never)
+        return scores.masked_fill(~mask, float("-inf"))
     weights = mask.detach().to(scores.dtype)
-    return (scores + weights.clamp_min(torch.finfo(scores.dtype).tiny).log()).masked_fill(weights == 0, never)
+    return (scores + torch.where(weights > 0, weights, 1.0).log()).masked_fill(weights == 0, float("-inf"))

@@ -7,6 +7,7 @@ it; without it :data:`library` is ``None`` and the plain torch backend is used.
 from __future__ import annotations
 
 import ctypes
+import warnings
 from pathlib import Path
 
 import torch
@@ -51,7 +52,11 @@ def _load() -> ctypes.CDLL | None:
     for path in sorted(Path(__file__).parent.glob("_native*")):
         if path.suffix not in {".so", ".pyd", ".dylib"}:
             continue
-        loaded = ctypes.CDLL(str(path))
+        try:
+            loaded = ctypes.CDLL(str(path))
+        except OSError as error:
+            warnings.warn(f"nestree's compiled kernels cannot be loaded ({error}); reinstall nestree.", stacklevel=2)
+            return None
         loaded.nestree_call_size.restype = ctypes.c_int64
         loaded.nestree_instructions.restype = ctypes.c_char_p
         if loaded.nestree_call_size() != ctypes.sizeof(_Call):
@@ -149,7 +154,7 @@ def marginals(
 ) -> Tensor:
     lengths, codes, weights = _lengths(lengths), _codes(codes), weights.double().contiguous()
     call = _with_charts(codes, entity_labels, rejected_weight, other_weight, with_plain)
-    total = torch.empty(call.charts, scores.shape[0], dtype=torch.float64)
+    total = torch.zeros(call.charts, scores.shape[0], dtype=torch.float64)
     out = torch.empty_like(scores)
     call.weights, call.log_partition = weights.data_ptr(), total.data_ptr()
     call.out, call.out_at = out.data_ptr(), _Strides(*out.stride())

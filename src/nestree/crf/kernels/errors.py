@@ -33,9 +33,9 @@ def not_finite(value: float, sentence: int, start: int, end: int, label: int) ->
 
 def length_out_of_range(sentence: int, length: int, n: int) -> ValueError:
     """The error for a length that is no sentence's."""
+    advice = " Leave empty sentences out of the batch." if length < 1 else ""
     return ValueError(
-        f"lengths[{sentence}] is {length}, but log_potentials has room for sentences of 1 to {n} words. "
-        "Leave empty sentences out of the batch."
+        f"lengths[{sentence}] is {length}, but log_potentials has room for sentences of 1 to {n} words.{advice}"
     )
 
 
@@ -46,14 +46,16 @@ def require_trees(masked: Tensor, plain: Tensor) -> None:
     if not impossible:
         return
     hopeless = torch.nonzero(plain == never)[:, 0].tolist()
-    cause = (
-        f"The potentials alone, by their -inf entries, allow no tree in {_sentences(hopeless)}."
-        if hopeless
-        else "The potentials allow trees, but none that the mask allows as well."
-    )
+    if hopeless:
+        cause = f"The potentials alone, by their -inf entries, allow no tree in {_sentences(hopeless)}: mend those,"
+    else:
+        cause = (
+            "The potentials allow trees, but none that the mask allows as well (with latent_labels=0, latent spans "
+            'have no label to take). Use smoothing > 0 with scope="all",'
+        )
     raise NoTreeError(
         f"no tree is possible in {_sentences(impossible)} (of {len(masked)} in the batch). {cause} "
-        'Use smoothing > 0, or impossible="-inf" to get -inf and zero gradients for them.',
+        'or impossible="-inf" to get -inf and zero gradients for them.',
         impossible,
     )
 

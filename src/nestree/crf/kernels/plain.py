@@ -34,7 +34,7 @@ def inside(scores: Tensor, lengths: Tensor, mask: SpanCodes | None = None, dtype
 def log_prob(scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool, dtype: torch.dtype) -> Tensor:
     """Masked Inside − Inside. ``strict``: no tree is an error. Shape: ``[batch]``."""
     masked, everything = inside(scores, lengths, mask), inside(scores, lengths)
-    if strict:
+    if strict and not torch.compiler.is_compiling():
         require_trees(masked, everything)
     return torch.where(masked == NEVER, masked, masked - everything).to(dtype)
 
@@ -48,8 +48,11 @@ def marginals(scores: Tensor, lengths: Tensor) -> Tensor:
 
 def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """Log partition, and the expected sum of ``direction`` over a tree's nodes. Shape: two of ``[batch]``."""
-    direction = torch.where(direction.isfinite(), direction, 0.0)
-    mean = (marginals(scores, lengths).double() * direction.double()).sum((1, 2, 3))
+    scores, direction = scores.double(), direction.double()  # before the marginals are rounded to the scores' type
+    direction = torch.where(scores == NEVER, 0.0, direction)  # probability 0 times anything is 0
+    index = torch.arange(scores.shape[1], device=scores.device)
+    spans = (index[:, None] <= index) & (index < lengths[:, None, None])
+    mean = torch.where(spans[..., None], marginals(scores, lengths) * direction, 0.0).sum((1, 2, 3))
     return inside(scores, lengths), mean
 
 

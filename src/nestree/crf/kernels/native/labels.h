@@ -40,12 +40,12 @@ template <class T> static inline T score_at(const Call &call, int64_t b, int64_t
   return static_cast<const T *>(call.scores)[b * at.sentence + i * at.start + j * at.end + k * at.label];
 }
 
-// A direction is only ever multiplied by a probability; where a score is -inf the probability is 0, so what stands
-// there must not matter.
+// A direction is only ever multiplied by a probability; where a score is -inf the probability is 0, so what stands in
+// the direction there must not matter, not even NaN.
 template <class T> static inline T direction_at(const Call &call, int64_t b, int64_t i, int64_t j, int64_t k) {
   const Strides &at = call.direction_at;
   T v = static_cast<const T *>(call.direction)[b * at.sentence + i * at.start + j * at.end + k * at.label];
-  return std::isfinite(v) ? v : T(0);
+  return score_at<T>(call, b, i, j, k) == -std::numeric_limits<T>::infinity() ? T(0) : v;
 }
 
 template <class T> static bool span_is_possible(const Call &call, int chart, int64_t b, int64_t i, int64_t j) {
@@ -213,9 +213,10 @@ public:
     to_diagonals(total_[c].data(), f, std::ldexp(1.0, -exponent));
     return shift_ + (exponent - SCALE) * LOG_2;
   }
-  // What derivatives along the direction have to be multiplied by.
+  // The direction that is used is (direction - center) / scale.
   double direction_scale() const { return direction_scale_; }
-  // d log weight along the scaled direction.
+  double direction_center() const { return direction_center_; }
+  // d log weight along it.
   void drifts_to(int c, const Diagonals &drift) const { to_diagonals(drift_[c].data(), drift, 1.0); }
 
   // Turns span gradients into label gradients and writes call.out for sentence b. Overwrites what load() read.
@@ -337,26 +338,33 @@ private:
     }
   }
 
-  // Derivatives are linear in the direction: it is scaled to about 1, so that its products with weights stay in range.
+  // Derivatives are linear in the direction, and a constant on every node changes none, as all trees of a sentence have
+  // as many nodes. So the direction is centred and scaled to about 1: no digits are lost to a common offset, and its
+  // products with weights stay in range.
   void load_direction(int64_t b) {
     gather(call_.direction, call_.direction_at, b, directions_.data());
-    T largest = 0;
+    T largest = -std::numeric_limits<T>::max(), smallest = std::numeric_limits<T>::max();
     for (int64_t k = 0; k < call_.labels; ++k) {
+      const T *weight = weights_.data() + k * stride_;
       T *along = directions_.data() + k * stride_;
-#pragma omp simd reduction(max : largest)
+#pragma omp simd reduction(max : largest) reduction(min : smallest)
       for (int64_t c = 0; c < cells_; ++c) {
-        along[c] = std::isfinite(along[c]) ? along[c] : T(0);
-        largest = std::abs(along[c]) > largest ? std::abs(along[c]) : largest;
+        const T high = weight[c] == 0 ? -std::numeric_limits<T>::max() : along[c];
+        const T low = weight[c] == 0 ? std::numeric_limits<T>::max() : along[c];
+        largest = high > largest ? high : largest;
+        smallest = low < smallest ? low : smallest;
       }
     }
-    direction_scale_ = largest > 0 ? std::ldexp(1.0, std::ilogb(largest)) : 1.0;
-    const T unscale = static_cast<T>(1 / direction_scale_);
+    direction_center_ = largest >= smallest ? T(0.5) * largest + T(0.5) * smallest : T(0);
+    const T reach = largest >= smallest ? T(0.5) * largest - T(0.5) * smallest : T(0);
+    direction_scale_ = reach > 0 ? std::ldexp(1.0, std::ilogb(reach)) : 1.0;
+    const T center = direction_center_, unscale = static_cast<T>(1 / direction_scale_);
     for (int64_t k = 0; k < call_.labels; ++k) {
       const T *weight = weights_.data() + k * stride_;
       T *along = directions_.data() + k * stride_;
       T *sum = sums_[k < call_.entity_labels ? 2 : 3].data();
       for (int64_t c = 0; c < cells_; ++c) {
-        along[c] *= unscale;
+        along[c] = weight[c] == 0 ? T(0) : (along[c] - center) * unscale;
         sum[c] += weight[c] * along[c];
       }
     }
@@ -410,9 +418,11 @@ private:
       latent[cell] += share[cell] * latent_weight_[cell];
   }
 
-  // Below `faint` a sum of exponentials has lost digits, or vanished, while its span is still possible.
+  // Below `faint` a sum of exponentials has lost digits, or vanished, while its span is still possible. The limit lies
+  // far enough above the smallest float32 that labels which vanish beside it do not count, and far enough from 0 that a
+  // gradient divided by it stays finite.
   Status check(int c, int64_t b) const {
-    const T faint = T(1e-36);
+    const T faint = T(1e-28);
     const T *total = total_[c].data();
     int suspicious = 0;
     for (int64_t cell = 0; cell < cells_; ++cell)
@@ -434,7 +444,7 @@ private:
 
   const Call &call_;
   int64_t stride_, m_ = 0, cells_ = 0;
-  T shift_ = 0;
+  T shift_ = 0, direction_center_ = 0;
   double direction_scale_ = 1;
   std::vector<T> weights_, directions_; // [label][cell]; weights are 2^SCALE exp(score - shift_)
   std::vector<T> sums_[4], mixes_[4];

@@ -49,20 +49,24 @@ public:
     }
   }
 
-  // Fills `terms()` with the probability of each split of (i, j): index `split`, from i to j - 1.
+  // The probability of each split of (i, j): index `split`, from i to j - 1. The terms are normalised by their own sum:
+  // recovering it from beta - x would lose it beside an x of 1e20.
   const double *split_probabilities(int64_t i, int64_t j) {
-    const double total = beta.at(i, j) - x.at(i, j);
-    const double *left = beta.row(i), *right = column(j);
-    double *terms = terms_.data();
+    const double largest = add_children(i, j);
+    double *terms = terms_.data(), sum = 0;
+#pragma omp simd reduction(+ : sum)
     for (int64_t split = i; split < j; ++split)
-      terms[split] = exp_plain(left[split] + right[split + 1] - total);
+      sum += terms[split] = exp_plain(terms[split] - largest);
+    for (int64_t split = i; split < j; ++split)
+      terms[split] /= sum;
     return terms;
   }
 
   Triangle x, beta;
 
 private:
-  double sum_splits(int64_t i, int64_t j) {
+  // Fills terms_ with the log weight of each split and returns the largest.
+  double add_children(int64_t i, int64_t j) {
     const double *left = beta.row(i), *right = column(j);
     double *terms = terms_.data();
     double largest = NEVER;
@@ -71,8 +75,14 @@ private:
       terms[split] = left[split] + right[split + 1];
       largest = terms[split] > largest ? terms[split] : largest;
     }
+    return largest;
+  }
+
+  double sum_splits(int64_t i, int64_t j) {
+    const double largest = add_children(i, j);
     if (largest == NEVER)
       return NEVER;
+    const double *terms = terms_.data();
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t split = i; split < j; ++split)

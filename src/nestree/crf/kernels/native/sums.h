@@ -88,8 +88,10 @@ private:
   double root_slope(int c) const {
     if (!possible(c))
       return 0;
-    return in_logs_ ? log_slopes_[c]->slope.at(0, m_ - 1)
-                    : beta_slope_[c].root() / beta_[c].root() * labels_.direction_scale();
+    if (in_logs_)
+      return log_slopes_[c]->slope.at(0, m_ - 1);
+    const double centred = beta_slope_[c].root() / beta_[c].root() * labels_.direction_scale();
+    return centred + labels_.direction_center() * static_cast<double>(2 * m_ - 1);
   }
 
   void restore(int64_t b) {
