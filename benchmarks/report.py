@@ -32,6 +32,7 @@ def main() -> None:
         ),
         "threads": by_length(found["two_threads"], lambda row: f"{row['speedup']:.2f}×"),
         "growth": growth_table(growth["rows"]),
+        "paper": paper_table(json.loads((RESULTS / "paper-algorithms.json").read_text())["rows"]),
         "machine": ", ".join(f"{key} {value}" for key, value in found["environment"].items()) + ".",
     }
     for path in (ROOT / "README.md", ROOT / "docs" / "performance.md"):
@@ -79,6 +80,15 @@ def growth_table(rows: Rows) -> str:
             lines.append(f"| {operation}, ms | " + " | ".join(cells) + " |")
         lines.append("")
     return "\n".join(lines).rstrip()
+
+
+def paper_table(rows: Rows) -> str:
+    """Times of the algorithms in the paper beside ours."""
+    lines = ["| n | nestree, ms | as the paper writes it, ms | ratio |", "|---|---|---|---|"]
+    cells = [
+        (row["n"], f"{row['ours_ms']:.2f}", f"{row['peer']}: {row['peer_ms']:.0f}", f"{row['ratio']}×") for row in rows
+    ]
+    return "\n".join(lines + ["| " + " | ".join(map(str, line)) + " |" for line in cells])
 
 
 if __name__ == "__main__":

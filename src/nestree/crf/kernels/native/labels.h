@@ -124,6 +124,19 @@ static void gather_row(const T *row, int64_t count, const Strides &at, int64_t l
       to[k * stride + c] = row[c * at.end + k * at.label];
 }
 
+// The way back, to [cell][label] without gaps. Whole blocks of eight labels only: a block writes eight per cell.
+template <class T> static void scatter_row(const T *from, int64_t stride, int64_t count, int64_t labels, T *row) {
+  int64_t k = 0;
+  for (; count >= 8 && k + 8 <= labels; k += 8)
+    for (int64_t t = 0; t < count; t += 8) {
+      const int64_t cell = std::min(t, count - 8);
+      transpose_8x8(from + k * stride + cell, stride, row + cell * labels + k, labels, 8);
+    }
+  for (int64_t c = 0; c < count; ++c)
+    for (int64_t q = k; q < labels; ++q)
+      row[c * labels + q] = from[q * stride + c];
+}
+
 // A whole sentence to [label][cell], cells row by row.
 template <class T>
 static void gather_sentence(const T *from, const Strides &at, int64_t m, int64_t labels, T *to, int64_t stride) {
@@ -234,16 +247,18 @@ public:
         continue;
       T *share = sums_[0].data(), *lean = sums_[1].data();
       const double share_of_largest = count[c] / largest;
-      for_each_cell([&](int64_t cell, int64_t place) {
-        const T total = total_[c][cell];
-        const double scale = total > 0 ? share_of_largest / total : 0.0;
-        share[cell] = static_cast<T>(slope[c].cells()[place] * scale);
-        if (!tilt)
-          return;
-        const double marginal = tilt[c].cells()[place] * scale;
-        lean[cell] = static_cast<T>(marginal);
-        share[cell] -= static_cast<T>(marginal * drift_[c][cell]);
-      });
+      from_diagonals(slope[c], share_of_largest, share);
+      const T *total = total_[c].data();
+      if (tilt) {
+        from_diagonals(tilt[c], share_of_largest, lean);
+        const T *drift = drift_[c].data();
+        for (int64_t cell = 0; cell < cells_; ++cell)
+          share[cell] -= lean[cell] * drift[cell];
+        for (int64_t cell = 0; cell < cells_; ++cell)
+          lean[cell] = total[cell] > 0 ? lean[cell] / total[cell] : T(0);
+      }
+      for (int64_t cell = 0; cell < cells_; ++cell)
+        share[cell] = total[cell] > 0 ? share[cell] / total[cell] : T(0);
       spread(c, share, mixes_[0].data(), mixes_[1].data());
       if (tilt)
         spread(c, lean, mixes_[2].data(), mixes_[3].data());
@@ -296,6 +311,10 @@ private:
     for_each_cell([&](int64_t cell, int64_t place) { to.cells()[place] = from[cell] * scale; });
   }
 
+  void from_diagonals(const Diagonals &from, double scale, T *to) const {
+    for_each_cell([&](int64_t cell, int64_t place) { to[cell] = static_cast<T>(from.cells()[place] * scale); });
+  }
+
   // Copies a sentence into [label][cell] and returns the largest number seen.
   T gather(const void *from, const Strides &at, int64_t b, T *to) const {
     gather_sentence(static_cast<const T *>(from) + b * at.sentence, at, m_, call_.labels, to, stride_);
@@ -319,9 +338,8 @@ private:
       T *row = static_cast<T *>(call_.out) + b * at.sentence + i * at.start;
       if (packed) {
         std::fill(row, row + first * labels, T(0));
-        for (int64_t j = first; j < last; ++j, ++cell)
-          for (int64_t k = 0; k < labels; ++k)
-            row[j * labels + k] = weights_[k * stride_ + cell];
+        scatter_row(weights_.data() + cell, stride_, last - first, labels, row + first * labels);
+        cell += last - first;
         std::fill(row + last * labels, row + n * labels, T(0));
         continue;
       }
