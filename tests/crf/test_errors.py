@@ -109,6 +109,8 @@ def test_other_wrong_arguments() -> None:
         crf.log_prob(torch.ones(2, 3, 3, 2), impossible="ignore")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"same trees; their shapes are \[2, 3, 3, 2\] and \[2, 3, 3, 1\]"):
         crf.kl(TreeCRF(torch.zeros(2, 3, 3, 1)))
+    with pytest.raises(ValueError, match="same trees"):
+        crf.kl(TreeCRF(torch.zeros(2, 4, 4, 2)))
     with pytest.raises(ValueError, match="same trees; sentence 1 has 3 and 2 words"):
         crf.cross_entropy(TreeCRF(torch.zeros(2, 3, 3, 2), [3, 2]))
     with pytest.raises(ValueError, match=r"charts of label ids are whole numbers \[\.\.\., 2, 3, 3\]"):
@@ -122,3 +124,5 @@ def test_what_is_no_tensor_is_refused_by_name() -> None:
         TreeCRF(numpy.zeros((1, 2, 2, 1)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"PartialTrees or a torch.Tensor, got builtins.list"):
         TreeCRF(torch.zeros(1, 2, 2, 1)).log_prob([[(0, 1, 0)]])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"the other distribution must be a TreeCRF, got torch.Tensor"):
+        TreeCRF(torch.zeros(1, 2, 2, 1)).kl(torch.zeros(1, 2, 2, 1))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nestree.crf.kernels import choose, errors
-from nestree.crf.kernels.codes import SpanCodes, mask_scores
+from nestree.crf.kernels.codes import SpanCodes, mask_scores, span_grid
 from nestree.crf.partial import PartialTrees, Scope
 
 NEVER = float("-inf")
@@ -45,6 +45,10 @@ class TreeCRF:
         wide = log_potentials.dtype in (torch.float32, torch.float64)
         self._scores = log_potentials if wide else log_potentials.float()
         self._known: dict[tuple[str, bool], Tensor] = {}
+
+    def __repr__(self) -> str:
+        batch, n, _, labels = self.log_potentials.shape
+        return f"TreeCRF(batch={batch}, n={n}, labels={labels}, backend={self.backend!r})"
 
     # --- Probabilities ---
 
@@ -180,25 +184,18 @@ class TreeCRF:
 
         Shape: ``[batch]``
         """
+        self._check_other(other)
         return self._out(self._divergence(other, other._scores, subtract_own=False))
 
     def kl(self, other: TreeCRF) -> Tensor:
         """``KL(self || other)``; inf where the other distribution forbids what this one allows. Shape: ``[batch]``."""
+        self._check_other(other)
         return self._out(self._divergence(other, other._scores - self._scores, subtract_own=True))
 
     def _divergence(self, other: TreeCRF, direction: Tensor, subtract_own: bool) -> Tensor:
         """``other.log_partition - E[direction]``, less this distribution's log partition if wanted."""
-        if not torch.compiler.is_compiling() and not torch.equal(self.lengths, other.lengths):
-            sentence = int(torch.nonzero(self.lengths != other.lengths)[0])
-            lengths = f"{int(self.lengths[sentence])} and {int(other.lengths[sentence])}"
-            raise ValueError(
-                f"both distributions must be over the same trees; sentence {sentence} has {lengths} words."
-            )
-        # -inf in the other distribution is dealt with below.
+        # What is -inf in the other distribution is dealt with below; in both, it counts for nothing.
         direction = torch.where(direction.isfinite(), direction, 0.0)
-        if other.log_potentials.shape != self.log_potentials.shape:
-            shapes = f"{list(self.log_potentials.shape)} and {list(other.log_potentials.shape)}"
-            raise ValueError(f"both distributions must be over the same trees; their shapes are {shapes}.")
         own, mean = self._kernels.expectation(self._scores, direction, self.lengths)
         theirs = other._kernels.inside(other._scores, other.lengths)
         value = theirs - mean - own if subtract_own else theirs - mean
@@ -243,9 +240,7 @@ class TreeCRF:
 
     def _refuse_weights(self, mask: Tensor, wrong: Tensor) -> None:
         """Weights that are no weights are an error, unless they stand where there is no span."""
-        index = torch.arange(mask.shape[1], device=mask.device)
-        spans = (index[:, None] <= index) & (index < self.lengths[:, None, None])
-        found = torch.nonzero(wrong & spans[..., None])
+        found = torch.nonzero(wrong & span_grid(self.lengths, mask.shape[1])[..., None])
         if len(found):
             sentence, start, end, label = found[0].tolist()
             raise ValueError(
@@ -261,6 +256,18 @@ class TreeCRF:
         if smoothing or scope != "rejected":
             raise ValueError("smoothing and scope go with PartialTrees; a dense mask holds its own weights.")
         return None
+
+    def _check_other(self, other: TreeCRF) -> None:
+        if not isinstance(other, TreeCRF):
+            raise TypeError(f"the other distribution must be a TreeCRF, got {_name(other)}.")
+        same = "both distributions must be over the same trees"
+        if other.log_potentials.shape != self.log_potentials.shape:
+            shapes = f"{list(self.log_potentials.shape)} and {list(other.log_potentials.shape)}"
+            raise ValueError(f"{same}; their shapes are {shapes}.")
+        if not torch.compiler.is_compiling() and not torch.equal(self.lengths, other.lengths):
+            sentence = int(torch.nonzero(self.lengths != other.lengths)[0])
+            lengths = f"{int(self.lengths[sentence])} and {int(other.lengths[sentence])}"
+            raise ValueError(f"{same}; sentence {sentence} has {lengths} words.")
 
     def _check_partial(self, partial: PartialTrees) -> None:
         if partial.codes.shape != self.log_potentials.shape[:3] or partial.labels != self.log_potentials.shape[3]:

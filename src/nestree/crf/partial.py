@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nestree.crf.kernels.codes import LATENT, REJECTED, SpanCodes
+from nestree.crf.kernels.codes import LATENT, REJECTED, SpanCodes, span_grid
 
 Scope = Literal["rejected", "all"]
 Span = tuple[int, int, int]
@@ -104,10 +104,9 @@ class PartialTrees:
     @property
     def symbols(self) -> Tensor:
         """The symbol trees: a :class:`Symbol` for each span. Shape: int8 ``[batch, n, n]``."""
-        index = torch.arange(self.codes.shape[1], device=self.codes.device)
-        valid = (index[:, None] <= index) & (index < self.lengths[:, None, None])
         kind = (self.codes + 3).clamp(max=int(Symbol.OBSERVED))  # rejected -2, latent -1, observed 0, 1, ...
-        return torch.where(valid, kind, int(Symbol.PADDING)).to(torch.int8)
+        spans = span_grid(self.lengths, self.codes.shape[1])
+        return torch.where(spans, kind, int(Symbol.PADDING)).to(torch.int8)
 
     def span_codes(self, smoothing: float = 0.0, scope: Scope = "rejected") -> SpanCodes:
         """The mask in the form that kernels read."""

@@ -35,6 +35,12 @@ class SpanCodes(NamedTuple):
         return torch.where(allowed, one, torch.where(codes == REJECTED, rejected, other))
 
 
+def span_grid(lengths: Tensor, n: int) -> Tensor:
+    """Where a chart holds spans: not below the diagonal, not past the sentence. Shape: ``[batch]`` to ``[batch, n, n]``."""
+    index = torch.arange(n, device=lengths.device)
+    return (index[:, None] <= index) & (index < lengths[:, None, None])
+
+
 def mask_scores(scores: Tensor, mask: Tensor) -> Tensor:
     """``scores + log(mask)``, with gradients for the scores only and none where the mask is 0.
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nestree.crf.kernels.codes import SpanCodes, mask_scores
+from nestree.crf.kernels.codes import SpanCodes, mask_scores, span_grid
 from nestree.crf.kernels.errors import raise_not_finite, require_trees
 
 NEVER = float("-inf")
@@ -50,9 +50,8 @@ def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Ten
     """Log partition, and the expected sum of ``direction`` over a tree's nodes. Shape: two of ``[batch]``."""
     scores, direction = scores.double(), direction.double()  # before the marginals are rounded to the scores' type
     direction = torch.where(scores == NEVER, 0.0, direction)  # probability 0 times anything is 0
-    index = torch.arange(scores.shape[1], device=scores.device)
-    spans = (index[:, None] <= index) & (index < lengths[:, None, None])
-    mean = torch.where(spans[..., None], marginals(scores, lengths) * direction, 0.0).sum((1, 2, 3))
+    spans = span_grid(lengths, scores.shape[1])[..., None]
+    mean = torch.where(spans, marginals(scores, lengths) * direction, 0.0).sum((1, 2, 3))
     return inside(scores, lengths), mean
 
 
@@ -181,9 +180,7 @@ def _best(values: Tensor, k: int) -> Tensor:
 def _prepare(scores: Tensor, lengths: Tensor) -> Tensor:
     """Scores in float64, -inf wherever there is no span, checked."""
     wide = scores if scores.device.type == "mps" else scores.double()
-    index = torch.arange(scores.shape[1], device=scores.device)
-    valid = (index[:, None] <= index) & (index < lengths[:, None, None])
-    wide = wide.masked_fill(~valid[..., None], NEVER)
+    wide = wide.masked_fill(~span_grid(lengths, scores.shape[1])[..., None], NEVER)
     if not torch.compiler.is_compiling() and not bool((wide < float("inf")).all()):
         raise_not_finite(wide)
     return wide
