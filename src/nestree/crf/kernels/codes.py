@@ -36,7 +36,7 @@ class SpanCodes(NamedTuple):
 
 
 def span_grid(lengths: Tensor, n: int) -> Tensor:
-    """Where a chart holds spans: not below the diagonal, not past the sentence. Shape: ``[batch]`` to ``[batch, n, n]``."""
+    """Where a chart holds spans: from the diagonal up, within the sentence. Shape: ``[batch]`` to ``[batch, n, n]``."""
     index = torch.arange(n, device=lengths.device)
     return (index[:, None] <= index) & (index < lengths[:, None, None])
 
