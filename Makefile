@@ -4,11 +4,11 @@ BIN := .venv/bin
 SETUP := .venv/.set-up
 NATIVE := $(wildcard src/nestree/crf/kernels/native/*)
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint bench bench-gpu clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(SETUP)  ## Create .venv with pinned packages and build the CPU kernels
 
@@ -25,7 +25,7 @@ demo: setup  ## Draw the paper's example: symbol tree, probability, best tree, m
 	$(BIN)/python examples/paper_example.py
 
 test: setup  ## Run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: setup  ## Check format, style and types
 	$(BIN)/ruff format --check .
@@ -36,10 +36,17 @@ bench: setup  ## Compare with torch-struct and supar on this machine, measure gr
 	$(BIN)/python -m pip install --quiet --requirement requirements/bench.txt
 	$(BIN)/python -m pip install --quiet --no-deps supar==1.1.4
 	$(BIN)/python -m benchmarks.crf --device cpu
-	$(BIN)/python -m benchmarks.growth
+	$(BIN)/python -m benchmarks.growth --device cpu
+	$(BIN)/python -m benchmarks.train_step --device cpu --encoders minilm --sets ACE GENIA
 	$(BIN)/python -m benchmarks.import_time
 	$(BIN)/python -m benchmarks.paper_algorithms
 	$(BIN)/python -m benchmarks.report
+
+bench-gpu:  ## The same on an NVIDIA GPU, and whole training steps (10 minutes; in your own environment: PYTHON=...)
+	PYTHONPATH=src:. $(PYTHON) -m benchmarks.crf --device cuda
+	PYTHONPATH=src:. $(PYTHON) -m benchmarks.train_step --device cuda
+	PYTHONPATH=src:. $(PYTHON) -m benchmarks.growth --device cuda
+	PYTHONPATH=src:. $(PYTHON) -m benchmarks.report
 
 clean:  ## Remove .venv and everything built
 	rm -rf .venv build dist src/*.egg-info src/nestree/crf/kernels/_native*

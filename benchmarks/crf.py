@@ -1,9 +1,11 @@
 """How fast is ``nestree.crf`` beside torch-struct and supar, and how much memory does it take?
 
     python -m benchmarks.crf --device cpu
+    python -m benchmarks.crf --device cuda
 
 All contenders run in one process, in turns, on the same batches; medians are compared. Before anything is timed, values
-and gradients of all contenders are checked against each other.
+and gradients of all contenders are checked against each other. On a GPU also: the GPU's own work without Python, and
+how far that is from what the hardware allows (``benchmarks.floors``).
 """
 
 from __future__ import annotations
@@ -19,65 +21,91 @@ import torch
 from benchmarks.measure import (
     environment,
     interleaved_medians,
+    peak_extra_cuda_mib,
     peak_extra_mib,
     return_memory_eagerly,
     table,
     write_json,
 )
-from benchmarks.peers import OPERATIONS, Contender, Nestree, Problem, Supar, TorchStruct
+from benchmarks.peers import OPERATIONS, Contender, Nestree, Problem, contenders
+from nestree.crf import TreeCRF
 
 BATCH, LABELS = 32, 8
 LENGTHS = (20, 30, 60, 100)
 
-BARS = {  # against torch-struct, one thread, at every n
-    "loss forward+backward": 12.0,
-    "log_partition forward+backward": 10.0,
-    "argmax": 25.0,
-    "entropy forward+backward": 5.0,
+BARS = {  # against torch-struct, at every n; on a CPU with one thread
+    "cpu": {
+        "loss forward+backward": 12.0,
+        "log_partition forward+backward": 10.0,
+        "argmax": 25.0,
+        "entropy forward+backward": 5.0,
+    },
+    "cuda": {"loss forward+backward": 40.0, "argmax": 40.0, "entropy forward+backward": 20.0},
 }
+MEMORY_BARS = {"cpu": 3.0, "cuda": 4.0}
+THREADS_BAR = 1.6
+DECODING_BAR_MS = 1.0
 
 
 def main() -> None:
     """Parses, measures, prints, writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--device", choices=["cpu"], default="cpu")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--lengths", type=int, nargs="+", default=list(LENGTHS), help="words per sentence")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="on a CPU")
     parser.add_argument("--seconds", type=float, default=4.0, help="time per row of the table")
-    parser.add_argument("--output", default="crf-cpu", help="name of the file under benchmarks/results")
+    parser.add_argument("--output", help="name of the file under benchmarks/results (default: crf-DEVICE)")
     options = parser.parse_args()
+    device = options.device
+    if device == "cuda" and not torch.cuda.is_available():
+        parser.error("there is no NVIDIA GPU here, or this build of torch cannot use it")
 
-    contenders: list[Contender] = [Nestree(), TorchStruct(), Supar()]
+    everyone = contenders()
     for n in options.lengths:
-        check_agreement(contenders, Problem(4, n, LABELS, dtype=torch.float64))
+        check_agreement(everyone, Problem(4, n, LABELS, device, torch.float64))
     print("all contenders agree in values and gradients\n")
 
     rows = []
-    for threads in options.threads:
+    for threads in options.threads if device == "cpu" else [torch.get_num_threads()]:
         torch.set_num_threads(threads)
         for n in options.lengths:
             for operation in OPERATIONS:
                 print(f"{threads} threads, n = {n}: {operation}", file=sys.stderr)
-                rows += measure(contenders, operation, Problem(BATCH, n, LABELS), n, threads, options.seconds)
-    memory = measure_memory(options.lengths)
-
+                rows += measure(everyone, operation, Problem(BATCH, n, LABELS, device), n, threads, options.seconds)
     print(table(rows, ["op", "n", "threads", "ours_ms", "peer", "peer_ms", "ratio"]))
-    print("\nPeak extra memory, MiB, one thread")
-    print(table(memory, ["op", "n", "ours_mib", "peer", "peer_mib", "ratio"]))
-    speedups = measure_threads(options.lengths, min(1.0, options.seconds))
-    print("\nTwo threads against one, nestree alone")
-    print(table(speedups, ["op", "n", "one_ms", "two_ms", "speedup"]))
-    print("\nBars: " + judge(rows, memory, speedups))
-    content = {"environment": environment(), "rows": rows, "memory": memory, "two_threads": speedups}
-    print(f"\nwritten to {write_json(options.output, content)}")
+    content: dict[str, Any] = {"environment": environment(), "rows": rows}
+
+    content["memory"] = measure_memory(options.lengths, device)
+    print("\nPeak extra memory, MiB")
+    print(table(content["memory"], ["op", "n", "ours_mib", "peer", "peer_mib", "ratio"]))
+
+    if device == "cpu":
+        content["two_threads"] = measure_threads(options.lengths, min(1.0, options.seconds))
+        print("\nTwo threads against one, nestree alone")
+        print(table(content["two_threads"], ["op", "n", "one_ms", "two_ms", "speedup"]))
+    else:
+        from benchmarks import floors  # needs Triton
+
+        content["hardware"], content["kernels"] = floors.measure(options.lengths, BATCH, LABELS)
+        print("\nThe GPU's own work, without Python; and what it cannot do without")
+        print(table(content["kernels"], floors.COLUMNS))
+        print(", ".join(f"{name} {value:g}" for name, value in content["hardware"].items()))
+        content["calling_thread"] = measure_calling_thread(everyone[:2], options.lengths, options.seconds)
+        print("\nWith autograd in the calling thread (torch.autograd.set_multithreading_enabled(False))")
+        print(table(content["calling_thread"], ["op", "n", "ours_ms", "peer", "peer_ms", "ratio"]))
+        content["decoding"] = [measure_decoding(n, options.seconds) for n in options.lengths]
+        print("\nBest trees (argmax), and their nodes on the host")
+        print(table(content["decoding"], ["op", "n", "batch", "ms"]))
+    print("\nBars: " + judge(content, device))
+    print(f"\nwritten to {write_json(options.output or f'crf-{device}', content)}")
 
 
-def check_agreement(contenders: list[Contender], problem: Problem) -> None:
+def check_agreement(everyone: list[Contender], problem: Problem) -> None:
     """Values and gradients of all contenders are the same. In float64: in float32 a peer is off by up to 0.01."""
     for operation in OPERATIONS:
-        wanted = contenders[0].run(operation, problem)
+        wanted = everyone[0].run(operation, problem)
         assert wanted is not None
-        for peer in contenders[1:]:
+        for peer in everyone[1:]:
             found = peer.run(operation, problem)
             for ours, theirs in zip(wanted, found or (), strict=False):
                 if not torch.allclose(ours, theirs, rtol=1e-6, atol=1e-6):
@@ -85,10 +113,10 @@ def check_agreement(contenders: list[Contender], problem: Problem) -> None:
 
 
 def measure(
-    contenders: list[Contender], operation: str, problem: Problem, n: int, threads: int, seconds: float
+    everyone: list[Contender], operation: str, problem: Problem, n: int, threads: int, seconds: float
 ) -> list[dict[str, Any]]:
     """One row for each peer."""
-    able = [c for c in contenders if c.run(operation, problem) is not None]
+    able = [c for c in everyone if c.run(operation, problem) is not None]
     times = interleaved_medians({c.name: partial(c.run, operation, problem) for c in able}, seconds=seconds)
     ours = times.pop("nestree")
     return [
@@ -105,24 +133,29 @@ def measure(
     ]
 
 
-def measure_memory(lengths: list[int]) -> list[dict[str, Any]]:
-    """Peak extra memory, in a process of its own."""
+def measure_memory(lengths: list[int], device: str) -> list[dict[str, Any]]:
+    """Peak extra memory; on a CPU in a process of its own."""
+    if device == "cuda":
+        return _memory_rows(lengths, device)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_memory_rows, (lengths,))
+        return pool.apply(_memory_rows, (lengths, device))
 
 
-def _memory_rows(lengths: list[int]) -> list[dict[str, Any]]:
-    return_memory_eagerly()
-    torch.set_num_threads(1)
+def _memory_rows(lengths: list[int], device: str) -> list[dict[str, Any]]:
+    peak = peak_extra_cuda_mib
+    if device == "cpu":
+        peak = peak_extra_mib
+        return_memory_eagerly()
+        torch.set_num_threads(1)
     rows = []
-    contenders: list[Contender] = [Nestree(), TorchStruct(), Supar()]
+    everyone = contenders()
     for n in lengths:
-        problem = Problem(BATCH, n, LABELS)
+        problem = Problem(BATCH, n, LABELS, device)
         for operation in OPERATIONS:
             used = {}
-            for contender in contenders:
+            for contender in everyone:
                 if contender.run(operation, problem) is not None:
-                    used[contender.name] = peak_extra_mib(partial(contender.run, operation, problem))
+                    used[contender.name] = peak(partial(contender.run, operation, problem))
             ours = used.pop("nestree")
             for peer, theirs in used.items():
                 ratio = round(theirs / ours, 1) if ours else None
@@ -142,34 +175,72 @@ def measure_threads(lengths: list[int], seconds: float) -> list[dict[str, Any]]:
     for n in lengths:
         problem = Problem(BATCH, n, LABELS)
         for operation in OPERATIONS:
-            contenders = {str(threads): partial(with_threads, threads, operation, problem) for threads in (1, 2)}
-            times = interleaved_medians(contenders, seconds=seconds)
+            runs = {str(threads): partial(with_threads, threads, operation, problem) for threads in (1, 2)}
+            times = interleaved_medians(runs, seconds=seconds)
             row = {"op": operation, "n": n, "one_ms": round(times["1"], 4), "two_ms": round(times["2"], 4)}
             rows.append({**row, "speedup": round(times["1"] / times["2"], 2)})
     return rows
 
 
-def judge(rows: list[dict[str, Any]], memory: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> str:
+def measure_calling_thread(everyone: list[Contender], lengths: list[int], seconds: float) -> list[dict[str, Any]]:
+    """The same without the hand-over to autograd's own thread and back, whose time depends on the system."""
+    rows = []
+    with torch.autograd.set_multithreading_enabled(False):
+        for n in lengths:
+            problem = Problem(BATCH, n, LABELS, "cuda")
+            for operation in OPERATIONS:
+                if "backward" in operation:
+                    rows += measure(everyone, operation, problem, n, torch.get_num_threads(), seconds)
+    return rows
+
+
+def measure_decoding(n: int, seconds: float) -> dict[str, Any]:
+    """From scores on the GPU to the nodes of the best trees on the host."""
+    problem = Problem(BATCH, n, LABELS, "cuda")
+
+    def decode() -> tuple[torch.Tensor, torch.Tensor]:
+        chart = TreeCRF(problem.scores, problem.lengths).argmax
+        where = chart >= 0
+        return torch.nonzero(where).cpu(), chart[where].cpu()
+
+    return {
+        "op": "argmax, nodes on the host",
+        "n": n,
+        "batch": BATCH,
+        "ms": round(interleaved_medians({"": decode}, seconds=seconds)[""], 4),
+    }
+
+
+def judge(content: dict[str, Any], device: str) -> str:
     """Which of the project's bars hold in this run."""
     verdicts = []
-    for operation, bar in BARS.items():
-        mine = [r for r in rows if r["op"] == operation and r["threads"] == 1 and r["peer"] == "torch-struct"]
+
+    def verdict(bar: str, holds: bool, found: str) -> None:
+        verdicts.append(f"\n  {bar}: {'held' if holds else 'MISSED'}, {found}")
+
+    rows = [r for r in content["rows"] if r["peer"] == "torch-struct" and (device == "cuda" or r["threads"] == 1)]
+    for operation, bar in BARS[device].items():
+        mine = [row for row in rows if row["op"] == operation]
         if mine:
             worst = min(mine, key=lambda r: r["ratio"])
-            held = "held" if worst["ratio"] >= bar else "MISSED"
-            verdicts.append(f"\n  {operation} at least {bar:g}x: {held}, {worst['ratio']:g}x at n = {worst['n']}")
-    heavy = [m for m in memory if m["peer"] == "torch-struct" and m["ratio"] is not None]
-    if heavy:
-        worst = min(heavy, key=lambda m: m["ratio"])
-        held = "held" if worst["ratio"] >= 3 else "MISSED"
-        where = f"{worst['op']}, n = {worst['n']}"
-        verdicts.append(f"\n  peak extra memory at most 1/3: {held}, 1/{worst['ratio']:g} ({where})")
-    long = [s for s in speedups if s["n"] >= 60]
+            where = f"{worst['ratio']:g}x at n = {worst['n']}"
+            verdict(f"{operation} at least {bar:g}x", worst["ratio"] >= bar, where)
+    bar = MEMORY_BARS[device]
+    heavy = [m for m in content["memory"] if m["peer"] == "torch-struct" and m["ratio"] is not None]
+    for operation in dict.fromkeys(m["op"] for m in heavy):
+        worst = min((m for m in heavy if m["op"] == operation), key=lambda m: m["ratio"])
+        where = f"1/{worst['ratio']:g} at n = {worst['n']}"
+        verdict(f"{operation}: peak extra memory at most 1/{bar:g}", worst["ratio"] >= bar, where)
+    long = [s for s in content.get("two_threads", []) if s["n"] >= 60]
     if long:
         worst = min(long, key=lambda s: s["speedup"])
-        held = "held" if worst["speedup"] >= 1.6 else "MISSED"
-        where = f"{worst['op']}, n = {worst['n']}"
-        verdicts.append(f"\n  two threads at least 1.6x one from n = 60: {held}, {worst['speedup']:g}x ({where})")
+        where = f"{worst['speedup']:g}x ({worst['op']}, n = {worst['n']})"
+        verdict(f"two threads at least {THREADS_BAR}x one from n = 60", worst["speedup"] >= THREADS_BAR, where)
+    for row in content.get("decoding", []):
+        if row["n"] == 100:
+            verdict(
+                f"decoding at n = 100 within {DECODING_BAR_MS:g} ms", row["ms"] <= DECODING_BAR_MS, f"{row['ms']:g} ms"
+            )
     return "".join(verdicts)
 
 

@@ -1,6 +1,7 @@
 """How does the time grow with the sentence's length and with the batch? Cubic and linear, as it must, and no worse.
 
-python -m benchmarks.growth
+python -m benchmarks.growth --device cpu
+python -m benchmarks.growth --device cuda
 """
 
 from __future__ import annotations
@@ -24,25 +25,27 @@ OPERATIONS = ("loss forward+backward", "argmax")
 def main() -> None:
     """Measures, prints, writes, draws."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--threads", type=int, default=1, help="on a CPU")
     parser.add_argument("--seconds", type=float, default=3.0, help="time per measurement")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     ours, rows = Nestree(), []
     for operation in OPERATIONS:
-        by_length = [measure(ours, operation, 8, n, options.seconds) for n in LENGTHS]
-        by_batch = [measure(ours, operation, batch, 30, options.seconds) for batch in BATCHES]
+        by_length = [measure(ours, operation, 8, n, options) for n in LENGTHS]
+        by_batch = [measure(ours, operation, batch, 30, options) for batch in BATCHES]
         rows += with_exponents(by_length, "n") + with_exponents(by_batch, "batch")
     print(table(rows, ["op", "grows", "n", "batch", "ours_ms", "exponent"]))
     print("\nexponent: how the time grew since the row above, as a power of what grew")
-    print(f"written to {write_json('growth-cpu', {'environment': environment(), 'rows': rows})}")
-    print(f"drawn in {draw(rows)}")
+    print(f"written to {write_json(f'growth-{options.device}', {'environment': environment(), 'rows': rows})}")
+    print(f"drawn in {draw(rows, options.device)}")
 
 
-def measure(ours: Nestree, operation: str, batch: int, n: int, seconds: float) -> dict[str, Any]:
+def measure(ours: Nestree, operation: str, batch: int, n: int, options: argparse.Namespace) -> dict[str, Any]:
     """One median."""
-    run = partial(ours.run, operation, Problem(batch, n, LABELS))
-    return {"op": operation, "n": n, "batch": batch, "ours_ms": interleaved_medians({"": run}, seconds=seconds)[""]}
+    run = partial(ours.run, operation, Problem(batch, n, LABELS, options.device))
+    time = interleaved_medians({"": run}, seconds=options.seconds)[""]
+    return {"op": operation, "n": n, "batch": batch, "ours_ms": time}
 
 
 def with_exponents(rows: list[dict[str, Any]], grows: str) -> list[dict[str, Any]]:
@@ -56,7 +59,7 @@ def with_exponents(rows: list[dict[str, Any]], grows: str) -> list[dict[str, Any
     return done
 
 
-def draw(rows: list[dict[str, Any]]) -> str:
+def draw(rows: list[dict[str, Any]], device: str) -> str:
     """Two log-log plots side by side, with the slopes to compare with."""
     import matplotlib
 
@@ -84,7 +87,7 @@ def draw(rows: list[dict[str, Any]]) -> str:
         axes.grid(alpha=0.3)
         axes.legend(title=f"dotted: slope {power}")
     figure.tight_layout()
-    path = RESULTS / "growth-cpu.png"
+    path = RESULTS / f"growth-{device}.png"
     figure.savefig(path, dpi=120)
     return str(path)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -63,6 +65,41 @@ def peak_extra_mib(run: Callable[[], Any]) -> float:
     return max(0.0, _status_mib("VmHWM") - before)
 
 
+def peak_extra_cuda_mib(run: Callable[[], Any]) -> float:
+    """How much more GPU memory torch has handed out, at its peak, while ``run`` runs, the result included."""
+    run()
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def graph_ms(run: Callable[[], Any], *, replays: int = 20, rounds: int = 15) -> float:
+    """Median milliseconds of the GPU's own work in ``run``: captured as a CUDA graph and replayed, without Python."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    times = []
+    for _ in range(rounds):
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        for _ in range(replays):
+            graph.replay()
+        last.record()
+        torch.cuda.synchronize()
+        times.append(first.elapsed_time(last) / replays)
+    return statistics.median(times)
+
+
 def return_memory_eagerly() -> None:
     """Makes the C allocator hand freed blocks back at once, so that a peak is not hidden by blocks kept for reuse."""
     mallopt = ctypes.CDLL(None).mallopt
@@ -92,6 +129,9 @@ def environment() -> dict[str, str]:
     }
     if torch.cuda.is_available():
         found["gpu"] = torch.cuda.get_device_name()
+        found["cuda"] = str(torch.version.cuda)
+        if importlib.util.find_spec("triton"):
+            found["triton"] = importlib.metadata.version("triton")
     return found
 
 

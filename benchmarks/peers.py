@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import random
@@ -40,7 +41,7 @@ class Problem:
         self.scores = torch.randn(batch, n, n, labels, generator=generator).to(device, dtype)
         self.lengths = torch.full((batch,), n, device=device)
         rng = random.Random(seed)
-        spans = [_nested_entities(rng, n, labels - 1) for _ in range(batch)]
+        spans = [nested_entities(rng, n, labels - 1) for _ in range(batch)]
         self.partial = PartialTrees.from_spans(spans, [n] * batch, entity_labels=labels - 1).to(device)
 
     @cached_property
@@ -148,6 +149,14 @@ class Supar:
         return self.ConstituencyCRF(torch.nn.functional.pad(spans, (1, 0, 0, 1)), problem.lengths)
 
 
+def contenders() -> list[Contender]:
+    """This package and the peers that are installed; torch-struct must be."""
+    found: list[Contender] = [Nestree(), TorchStruct()]
+    with contextlib.suppress(ModuleNotFoundError):
+        found.append(Supar())
+    return found
+
+
 def _with_gradient(value: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
     (gradient,) = torch.autograd.grad(value.sum(), scores)
     return value.detach(), gradient
@@ -167,7 +176,7 @@ def _chart_of_spans(spans: list[list[list[int]]], labels: Tensor) -> Tensor:
     return chart
 
 
-def _nested_entities(rng: random.Random, n: int, labels: int) -> list[tuple[int, int, int]]:
+def nested_entities(rng: random.Random, n: int, labels: int) -> list[tuple[int, int, int]]:
     """About one entity in eight words, a fifth of them with another inside, as in GENIA."""
     spans = []
     word = rng.randrange(4)
@@ -182,6 +191,8 @@ def _nested_entities(rng: random.Random, n: int, labels: int) -> list[tuple[int,
 
 def _import_supar_structs() -> Any:
     """Imports ``supar.structs`` without ``supar`` itself, which wants parser libraries that play no part here."""
+    if "supar.structs" in sys.modules:
+        return sys.modules["supar.structs"]
     found = importlib.util.find_spec("supar")
     if found is None or not found.submodule_search_locations:
         raise ModuleNotFoundError("supar")

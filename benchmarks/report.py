@@ -1,4 +1,4 @@
-"""Writes the measured tables into README.md and docs/performance.md, between their markers.
+"""Writes the measured tables into README.md, docs/performance.md and benchmarks/results/README.md.
 
 python -m benchmarks.report
 """
@@ -17,25 +17,34 @@ Rows = list[dict[str, Any]]
 
 def main() -> None:
     """One block per marker ``<!-- table: NAME -->``, up to the next ``<!-- end -->``."""
-    found = json.loads((RESULTS / "crf-cpu.json").read_text())
-    growth = json.loads((RESULTS / "growth-cpu.json").read_text())
+    found = load("crf-cpu")
     blocks = {
-        "ratios": ratios(found["rows"], 1),
-        "ratios two threads": ratios(found["rows"], 2),
-        "milliseconds": by_length(
-            [r for r in found["rows"] if r["peer"] == "torch-struct" and r["threads"] == 1],
-            lambda row: f"{row['ours_ms']:.2f}",
-        ),
-        "memory": by_length(
-            [r for r in found["memory"] if r["peer"] == "torch-struct"],
-            lambda row: f"{row['ours_mib']:.1f} / {row['peer_mib']:.1f}",
-        ),
+        "ratios": ratios([r for r in found["rows"] if r["threads"] == 1]),
+        "ratios two threads": ratios([r for r in found["rows"] if r["threads"] == 2]),
+        "milliseconds": milliseconds([r for r in found["rows"] if r["threads"] == 1]),
+        "memory": memory(found["memory"]),
         "threads": by_length(found["two_threads"], lambda row: f"{row['speedup']:.2f}×"),
-        "growth": growth_table(growth["rows"]),
-        "paper": paper_table(json.loads((RESULTS / "paper-algorithms.json").read_text())["rows"]),
-        "machine": ", ".join(f"{key} {value}" for key, value in found["environment"].items()) + ".",
+        "growth": growth_table(load("growth-cpu")["rows"]),
+        "paper": paper_table(load("paper-algorithms")["rows"]),
+        "machine": machine(found),
     }
-    for path in (ROOT / "README.md", ROOT / "docs" / "performance.md"):
+    gpu = load("crf-cuda")
+    blocks |= {
+        "gpu ratios": ratios(gpu["rows"]),
+        "gpu calling thread": ratios(gpu["calling_thread"]),
+        "gpu milliseconds": milliseconds(gpu["rows"]),
+        "gpu memory": memory(gpu["memory"]),
+        "gpu kernels": kernels(gpu["kernels"]),
+        "gpu hardware": hardware(gpu["hardware"]),
+        "gpu decoding": by_length(gpu["decoding"], lambda row: f"{row['ms']:.2f} ms"),
+        "gpu growth": growth_table(load("growth-cuda")["rows"]),
+        "gpu machine": machine(gpu),
+        "train step": train_steps(load("train-step-cuda")["rows"]),
+        "train step cpu": train_steps(load("train-step-cpu")["rows"]),
+        "train step machine": machine(load("train-step-cuda")),
+        "train step cpu machine": machine(load("train-step-cpu")),
+    }
+    for path in (ROOT / "README.md", ROOT / "docs" / "performance.md", RESULTS / "README.md"):
         text = path.read_text()
         for name, block in blocks.items():
             start, end = f"<!-- table: {name} -->\n", "<!-- end -->"
@@ -46,16 +55,71 @@ def main() -> None:
         print(f"written: {path.relative_to(ROOT)}")
 
 
-def ratios(rows: Rows, threads: int) -> str:
-    """How many times slower torch-struct / supar are."""
-    mine = [row for row in rows if row["threads"] == threads]
+def load(name: str) -> dict[str, Any]:
+    """One file of results."""
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return found
+
+
+def machine(found: dict[str, Any]) -> str:
+    """What was measured on."""
+    return ", ".join(f"{key} {value}" for key, value in found["environment"].items()) + "."
+
+
+def milliseconds(rows: Rows) -> str:
+    """Our own times."""
+    return by_length([r for r in rows if r["peer"] == "torch-struct"], lambda row: f"{row['ours_ms']:.2f}")
+
+
+def memory(rows: Rows) -> str:
+    """Ours and torch-struct's."""
+    mine = [row for row in rows if row["peer"] == "torch-struct"]
+    return by_length(mine, lambda row: f"{row['ours_mib']:.1f} / {row['peer_mib']:.1f}")
+
+
+def kernels(rows: Rows) -> str:
+    """The GPU's own time, and how many times the larger of its two floors that is."""
 
     def cell(row: dict[str, Any]) -> str:
-        same = [r for r in mine if (r["op"], r["n"]) == (row["op"], row["n"])]
-        values = {r["peer"]: f"{r['ratio']:.0f}×" for r in same}
-        return f"{values['torch-struct']} / {values.get('supar', '–')}"
+        return f"{row['kernel_ms']:.3f} ms, {row['gib_per_s']:.0f} GiB/s, {row['times_floor']:.0f}×"
 
-    return by_length([row for row in mine if row["peer"] == "torch-struct"], cell)
+    return by_length(rows, cell)
+
+
+def hardware(found: dict[str, float]) -> str:
+    """What the floors are counted with."""
+    return (
+        f"A large copy on this GPU moves {found['copy_gib_per_s']:.0f} GiB/s. A step (write, barrier, dependent read "
+        f"of one program) takes {found['step_us']:.2f} µs. From Python and back an empty Triton kernel takes "
+        f"{found['launch_ms']:.3f} ms, and a forward and backward pass through an autograd function that "
+        f"computes nothing {found['round_trip_ms']:.3f} ms."
+    )
+
+
+def train_steps(rows: Rows) -> str:
+    """Sets down, losses across: the step with (a), and how many times as long the others take."""
+    losses = list(dict.fromkeys(row["loss"] for row in rows))
+    lines = ["| encoder, sentences | " + " | ".join(losses) + " |", "|---" * (len(losses) + 1) + "|"]
+    for encoder, name in dict.fromkeys((row["encoder"], row["set"]) for row in rows):
+        mine = {row["loss"]: row for row in rows if (row["encoder"], row["set"]) == (encoder, name)}
+        cells = []
+        for loss, row in mine.items():
+            ratio = f"{row['ratio']:.3f}× ({row['low']:.2f} to {row['high']:.2f})"
+            cells.append(f"{row['step_ms']:.1f} ms" if loss == "(a) local" else ratio)
+        lines.append(f"| {encoder}, {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def ratios(rows: Rows) -> str:
+    """How many times longer torch-struct / supar take."""
+
+    def cell(row: dict[str, Any]) -> str:
+        same = [r for r in rows if (r["op"], r["n"]) == (row["op"], row["n"])]
+        values = {r["peer"]: f"{r['ratio']:.0f}×" for r in same}
+        return " / ".join(values.get(peer, "–") for peer in peers)
+
+    peers = list(dict.fromkeys(row["peer"] for row in rows))
+    return by_length([row for row in rows if row["peer"] == "torch-struct"], cell)
 
 
 def by_length(rows: Rows, cell: Any) -> str:

@@ -42,7 +42,10 @@ def test_an_override_holds_in_its_own_thread_alone() -> None:
 
 
 def test_an_unknown_backend_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"unknown backend 'cuda'; known are 'torch', 'cpu'"), backend("cuda"):
+    with (
+        pytest.raises(ValueError, match=r"unknown backend 'cuda'; known are 'torch', 'cpu', 'triton'"),
+        backend("cuda"),
+    ):
         pass
 
 

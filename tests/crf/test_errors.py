@@ -8,7 +8,7 @@ import torch
 
 from nestree.crf import PartialTrees, TreeCRF, backend
 from nestree.crf.kernels import cpu
-from tests.crf.cases import random_scores
+from tests.crf.cases import partial_trees, random_scores
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 2), (1, 3, 4, 2), (1, 0, 0, 2), (1, 3, 3, 0), (1, 1, 3, 3, 2)])
@@ -48,7 +48,7 @@ def test_nan_and_infinity_are_found(value: float, quantity: str, each_backend: s
     arguments = {
         "topk": (2,),
         "sample": (2,),
-        "log_prob": (PartialTrees.from_spans([[], [], []], [5] * 3, entity_labels=1),),
+        "log_prob": (partial_trees([[], [], []], [5] * 3, entity_labels=1),),
     }.get(quantity)
     name = "NaN" if value != value else r"\+inf"
     with pytest.raises(ValueError, match=rf"log_potentials has {name} at sentence 1, span \(2, 4\), label 1"):
@@ -58,13 +58,13 @@ def test_nan_and_infinity_are_found(value: float, quantity: str, each_backend: s
 def test_partial_trees_must_fit_the_potentials() -> None:
     crf = TreeCRF(torch.zeros(2, 4, 4, 3), [4, 3])
     with pytest.raises(ValueError, match=r"partial trees are for potentials of shape \[2, 4, 4, 2\]"):
-        crf.log_prob(PartialTrees.from_spans([[], []], [4, 3], entity_labels=1))
+        crf.log_prob(partial_trees([[], []], [4, 3], entity_labels=1))
     with pytest.raises(ValueError, match=r"from_spans\(n=\.\.\.\) sets the size"):
-        crf.log_prob(PartialTrees.from_spans([[], []], [3, 3], entity_labels=2))
+        crf.log_prob(partial_trees([[], []], [3, 3], entity_labels=2))
     with pytest.raises(ValueError, match=r"sentence 1 has 3 words in lengths \(.*but 2 in the partial trees"):
-        crf.log_prob(PartialTrees.from_spans([[], []], [4, 2], entity_labels=2))
+        crf.log_prob(partial_trees([[], []], [4, 2], entity_labels=2))
     with pytest.raises(ValueError, match=r"call partial\.to\(device\)"):
-        crf.log_prob(PartialTrees.from_spans([[], []], [4, 3], entity_labels=2).to("meta"))
+        crf.log_prob(partial_trees([[], []], [4, 3], entity_labels=2).to("meta"))
 
 
 @pytest.mark.skipif(cpu.library is None, reason="the CPU kernels are not compiled here")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from nestree.crf import PartialTrees, TreeCRF
-from tests.crf.cases import random_scores
+from tests.crf.cases import interpreted, random_scores
 
 pytestmark = pytest.mark.usefixtures("each_backend")
 
@@ -18,45 +18,45 @@ LENGTHS = [4, 2]
 PARTIAL = PartialTrees.from_spans([[(0, 2, 1), (1, 2, 0)], [(1, 1, 0)]], LENGTHS, entity_labels=2, latent_labels=1)
 LOSSES: dict[str, Callable[[Tensor], Tensor]] = {
     "log_partition": lambda s: TreeCRF(s, LENGTHS).log_partition,
-    "log_prob": lambda s: TreeCRF(s, LENGTHS).log_prob(PARTIAL),
-    "log_prob, smoothed": lambda s: TreeCRF(s, LENGTHS).log_prob(PARTIAL, smoothing=0.1, scope="all"),
-    "log_prob, dense mask": lambda s: TreeCRF(s, LENGTHS).log_prob(PARTIAL.mask(0.1)),
+    "log_prob": lambda s: TreeCRF(s, LENGTHS).log_prob(PARTIAL.to(s.device)),
+    "log_prob, smoothed": lambda s: TreeCRF(s, LENGTHS).log_prob(PARTIAL.to(s.device), smoothing=0.1, scope="all"),
+    "log_prob, dense mask": lambda s: TreeCRF(s, LENGTHS).log_prob(PARTIAL.mask(0.1).to(s.device)),
     "marginals": lambda s: TreeCRF(s, LENGTHS).marginals,
     "entropy": lambda s: TreeCRF(s, LENGTHS).entropy,
 }
 
 
 @pytest.mark.parametrize("name", [*LOSSES, "max"])
-def test_first_derivatives(name: str) -> None:
+def test_first_derivatives(name: str, each_backend: str) -> None:
     loss = LOSSES.get(name, lambda s: TreeCRF(s, LENGTHS).max)
-    assert gradcheck(loss, random_scores(2, 4, 3).requires_grad_())
+    assert gradcheck(loss, random_scores(2, 4, 3).requires_grad_(), fast_mode=interpreted(each_backend))
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_second_derivatives(name: str) -> None:
+def test_second_derivatives(name: str, each_backend: str) -> None:
     # Of the marginals and the entropy this takes the third derivative of the log partition.
-    assert gradgradcheck(LOSSES[name], random_scores(2, 4, 3).requires_grad_())
+    assert gradgradcheck(LOSSES[name], random_scores(2, 4, 3).requires_grad_(), fast_mode=interpreted(each_backend))
 
 
 @pytest.mark.parametrize("method", ["kl", "cross_entropy"])
-def test_derivatives_for_both_distributions(method: str) -> None:
+def test_derivatives_for_both_distributions(method: str, each_backend: str) -> None:
     def loss(p: Tensor, q: Tensor) -> Tensor:
         return getattr(TreeCRF(p, LENGTHS), method)(TreeCRF(q, LENGTHS))
 
     both = random_scores(2, 4, 2).requires_grad_(), random_scores(2, 4, 2).requires_grad_()
-    assert gradcheck(loss, both)
-    assert gradgradcheck(loss, both)
+    assert gradcheck(loss, both, fast_mode=interpreted(each_backend))
+    assert gradgradcheck(loss, both, fast_mode=interpreted(each_backend))
 
 
 def test_an_entropy_bonus_can_be_trained_through() -> None:
     scores = random_scores(2, 4, 3, dtype=torch.float32).requires_grad_()
     optimizer = torch.optim.SGD([scores], lr=0.5)
     before = TreeCRF(scores, LENGTHS).entropy.sum().item()
-    for _ in range(20):
+    for _ in range(8):
         optimizer.zero_grad()
         (-TreeCRF(scores, LENGTHS).entropy.sum()).backward()
         optimizer.step()
-    assert TreeCRF(scores, LENGTHS).entropy.sum().item() > before + 0.5
+    assert TreeCRF(scores, LENGTHS).entropy.sum().item() > before + 0.2
 
 
 @pytest.mark.parametrize("size", [1e-20, 1e30])

@@ -7,8 +7,8 @@ import random
 import pytest
 import torch
 
-from nestree.crf import PartialTrees, Symbol, inside, masked_inside, reference
-from tests.crf.cases import random_nesting, random_scores
+from nestree.crf import Symbol, inside, masked_inside, reference
+from tests.crf.cases import partial_trees, random_nesting, random_scores
 
 ENTITY_LABELS, LATENT_LABELS = 3, 2
 
@@ -25,7 +25,7 @@ def test_algorithms_2_and_3_and_the_kernels_agree(seed: int, each_backend: str) 
 
     second = reference.inside_for_partial_marginalization(scores[0], observed, symbols, ENTITY_LABELS)
     third = reference.masked_inside(scores[0], mask)
-    partial = PartialTrees.from_spans([spans], [n], entity_labels=ENTITY_LABELS, latent_labels=LATENT_LABELS)
+    partial = partial_trees([spans], [n], entity_labels=ENTITY_LABELS, latent_labels=LATENT_LABELS)
     ours = masked_inside(scores, partial)[0]
 
     torch.testing.assert_close(second, third)
@@ -41,7 +41,7 @@ def test_partial_trees_are_algorithm_1(seed: int) -> None:
     rng = random.Random(seed)
     lengths = [rng.randint(1, 8) for _ in range(4)]
     spans = [random_nesting(rng, m, ENTITY_LABELS) for m in lengths]
-    partial = PartialTrees.from_spans(spans, lengths, entity_labels=ENTITY_LABELS, latent_labels=LATENT_LABELS)
+    partial = partial_trees(spans, lengths, entity_labels=ENTITY_LABELS, latent_labels=LATENT_LABELS)
     for b, m in enumerate(lengths):
         observed = {(i, j): k for i, j, k in spans[b]}
         symbols, mask = reference.symbol_tree_and_mask(m, observed, ENTITY_LABELS, LATENT_LABELS)
@@ -57,7 +57,7 @@ def test_partial_trees_are_algorithm_1(seed: int) -> None:
 
 def test_the_papers_figure() -> None:
     """Section 3.2: with [AB] observed, [BC] cannot be an entity, and [ABC] may be a latent one."""
-    partial = PartialTrees.from_spans([[(0, 1, 0)]], [6], entity_labels=1)
+    partial = partial_trees([[(0, 1, 0)]], [6], entity_labels=1)
     symbols = partial.symbols[0]
     assert symbols[0, 1] == Symbol.OBSERVED
     assert symbols[1, 2] == Symbol.REJECTED

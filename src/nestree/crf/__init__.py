@@ -1,8 +1,18 @@
 """Exact inference with TreeCRFs over partially observed trees. Imports torch, numpy, and nothing else of nestree."""
 
-from nestree.crf.distribution import TreeCRF, inside, masked_inside
+from nestree.crf.distribution import TreeCRF, inside, masked_inside, normalize_potentials
 from nestree.crf.kernels import backend
 from nestree.crf.kernels.errors import NoTreeError
 from nestree.crf.partial import PartialTrees, Symbol, spans_of
 
-__all__ = ["NoTreeError", "PartialTrees", "Symbol", "TreeCRF", "backend", "inside", "masked_inside", "spans_of"]
+__all__ = [
+    "NoTreeError",
+    "PartialTrees",
+    "Symbol",
+    "TreeCRF",
+    "backend",
+    "inside",
+    "masked_inside",
+    "normalize_potentials",
+    "spans_of",
+]

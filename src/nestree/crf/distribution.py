@@ -32,16 +32,10 @@ class TreeCRF:
     """
 
     def __init__(self, log_potentials: Tensor, lengths: Tensor | Sequence[int] | None = None) -> None:
-        if not isinstance(log_potentials, Tensor):
-            raise TypeError(f"log_potentials must be a torch.Tensor, got {_name(log_potentials)}.")
-        shape = log_potentials.shape
-        if len(shape) != 4 or shape[1] != shape[2] or shape[1] < 1 or shape[3] < 1:
-            raise ValueError(f"log_potentials must be [batch, n, n, label] with n, label >= 1; got {list(shape)}.")
-        if not log_potentials.is_floating_point():
-            raise TypeError(f"log_potentials must be floating point, got {log_potentials.dtype}.")
+        _check_potentials(log_potentials)
         self.log_potentials = log_potentials
-        self.lengths = _check_lengths(lengths, log_potentials)
         self.backend, self._kernels = choose(log_potentials.device)
+        self.lengths = _check_lengths(lengths, log_potentials, self.backend)
         wide = log_potentials.dtype in (torch.float32, torch.float64)
         self._scores = log_potentials if wide else log_potentials.float()
         self._known: dict[tuple[str, bool], Tensor] = {}
@@ -82,7 +76,7 @@ class TreeCRF:
         strict = impossible == "raise"
         codes = self._codes(observed, smoothing, scope)
         if codes is not None:
-            return self._kernels.log_prob(self._scores, self.lengths, codes, strict, self._scores.dtype)
+            return self._kernels.log_prob(self._scores, self.lengths, codes, strict)
         # Both in float64, so that weights of 1 give a log probability of 0.
         masked = self._kernels.inside(self._masked(observed), self.lengths)
         everything = self._kernels.inside(self._scores.double(), self.lengths)
@@ -281,33 +275,60 @@ class TreeCRF:
                 f"the partial trees are on {partial.codes.device}, the potentials on {self.log_potentials.device}: "
                 "call partial.to(device)."
             )
-        if not torch.compiler.is_compiling() and not torch.equal(partial.lengths, self.lengths):
+        # The Triton kernels compare lengths themselves, without a wait.
+        known = torch.compiler.is_compiling() or self.backend == "triton"
+        if not known and not torch.equal(partial.lengths, self.lengths):
             sentence = int(torch.nonzero(partial.lengths != self.lengths)[0])
-            raise ValueError(
-                f"sentence {sentence} has {int(self.lengths[sentence])} words in lengths (all n if left out), "
-                f"but {int(partial.lengths[sentence])} in the partial trees."
-            )
+            raise errors.other_length(sentence, int(self.lengths[sentence]), int(partial.lengths[sentence]))
 
 
-def _check_lengths(lengths: Tensor | Sequence[int] | None, log_potentials: Tensor) -> Tensor:
+def _check_potentials(log_potentials: object) -> None:
+    if not isinstance(log_potentials, Tensor):
+        raise TypeError(f"log_potentials must be a torch.Tensor, got {_name(log_potentials)}.")
+    shape = log_potentials.shape
+    if len(shape) != 4 or shape[1] != shape[2] or shape[1] < 1 or shape[3] < 1:
+        raise ValueError(f"log_potentials must be [batch, n, n, label] with n, label >= 1; got {list(shape)}.")
+    if not log_potentials.is_floating_point():
+        raise TypeError(f"log_potentials must be floating point, got {log_potentials.dtype}.")
+
+
+def _check_lengths(lengths: Tensor | Sequence[int] | None, log_potentials: Tensor, backend: str) -> Tensor:
     batch, n = log_potentials.shape[:2]
     device = log_potentials.device
     if lengths is None:
         return torch.full((batch,), n, dtype=torch.int64, device=device)
-    lengths = torch.as_tensor(lengths, device=device) if batch else torch.zeros(len(lengths), dtype=torch.int64)
+    if not isinstance(lengths, Tensor):
+        lengths = torch.as_tensor(lengths, device="cpu") if batch else torch.zeros(len(lengths), dtype=torch.int64)
     if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(f"lengths must be {batch} whole numbers, got {lengths.dtype} of shape {list(lengths.shape)}.")
-    lengths = lengths.to(torch.int64)
-    if not torch.compiler.is_compiling() and batch:
-        shortest, longest = lengths.aminmax()
-        if shortest < 1 or longest > n:
-            sentence = int(torch.nonzero((lengths < 1) | (lengths > n))[0])
-            raise errors.length_out_of_range(sentence, int(lengths[sentence]), n)
-    return lengths
+    # On a GPU a look at the numbers would wait for everything under way: the kernels look themselves.
+    if batch and not torch.compiler.is_compiling() and (lengths.device.type == "cpu" or backend == "torch"):
+        errors.require_lengths(lengths, n)
+    return lengths.to(device, torch.int64)
 
 
 def _name(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def normalize_potentials(
+    log_potentials: Tensor, lengths: Tensor | Sequence[int] | None = None, *, epsilon: float = 1e-5
+) -> Tensor:
+    """Potential normalisation (PN): shifts and scales each sentence's potentials to mean 0 and variance 1.
+
+    Counted are the labelled spans of the sentence, without those that are -inf, which stay. What stands outside it
+    becomes 0: a sentence's potentials do not depend on what it is batched with.
+
+    Args:
+        log_potentials: ``[batch, n, n, label]``, of any floating type.
+        lengths: words in each sentence; all n if left out.
+        epsilon: added to the variance.
+
+    Shape: ``[batch, n, n, label]``, float32 at least
+    """
+    _check_potentials(log_potentials)
+    name, kernels = choose(log_potentials.device)
+    return kernels.normalize(log_potentials, _check_lengths(lengths, log_potentials, name), epsilon)
 
 
 def inside(log_potentials: Tensor, lengths: Tensor | Sequence[int] | None = None) -> Tensor:

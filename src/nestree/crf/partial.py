@@ -195,9 +195,13 @@ def spans_of(nodes: Tensor, entity_labels: int | None = None) -> Iterator[list[S
         nodes: ``[batch, n, n]``: label ids, negative where there is no node, as ``TreeCRF.argmax`` gives.
         entity_labels: leaves out nodes with latent labels: those from here on.
     """
-    for chart in nodes.cpu():
-        wanted = chart >= 0 if entity_labels is None else (chart >= 0) & (chart < entity_labels)
-        yield [(i, j, int(chart[i, j])) for i, j in torch.nonzero(wanted).tolist()]
+    wanted = nodes >= 0 if entity_labels is None else (nodes >= 0) & (nodes < entity_labels)
+    # The nodes alone leave the device, not the charts.
+    found = torch.cat([torch.nonzero(wanted), nodes[wanted][:, None]], 1).tolist()
+    spans: list[list[Span]] = [[] for _ in range(len(nodes))]
+    for sentence, start, end, label in found:
+        spans[sentence].append((start, end, label))
+    yield from spans
 
 
 def _triple(span: Span, sentence: int) -> Span:

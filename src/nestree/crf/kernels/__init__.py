@@ -1,13 +1,16 @@
 """The computations behind :class:`nestree.crf.TreeCRF`, and the choice between them.
 
-| backend | module     | where                                                        |
-|---------|------------|--------------------------------------------------------------|
-| "torch" | `plain.py` | any device; slow, simple, the judge of the others            |
-| "cpu"   | `cpu.py`   | CPU tensors; compiled C++ behind the operations of `ops.py`  |
+| backend  | module     | where                                                                  |
+|----------|------------|------------------------------------------------------------------------|
+| "torch"  | `plain.py` | any device; slow, simple, the judge of the others                      |
+| "cpu"    | `cpu.py`   | CPU tensors; compiled C++ behind the operations of `ops.py`            |
+| "triton" | `gpu.py`   | CUDA tensors; Triton behind the same operations, imported when needed  |
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +21,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from nestree.crf.kernels import cpu, fused, plain
+from nestree.crf.kernels import cpu, plain
 from nestree.crf.kernels.codes import SpanCodes
+from nestree.crf.kernels.fused import Fused
 
-BACKENDS = ("torch", "cpu")
+BACKENDS = ("torch", "cpu", "triton")
 
 _override: ContextVar[str | None] = ContextVar("nestree_crf_backend", default=None)
 
@@ -35,7 +39,7 @@ class Backend(Protocol):
         """Log-sum over all trees, or those the mask allows."""
         ...
 
-    def log_prob(self, scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool, dtype: torch.dtype) -> Tensor:
+    def log_prob(self, scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool) -> Tensor:
         """The masked sum less the plain one."""
         ...
 
@@ -63,6 +67,10 @@ class Backend(Protocol):
         """The k best trees."""
         ...
 
+    def normalize(self, scores: Tensor, lengths: Tensor, epsilon: float) -> Tensor:
+        """Potential normalisation."""
+        ...
+
 
 @contextmanager
 def backend(name: str) -> Iterator[None]:
@@ -71,6 +79,8 @@ def backend(name: str) -> Iterator[None]:
         raise ValueError(f"unknown backend {name!r}; known are {', '.join(map(repr, BACKENDS))}.")
     if name == "cpu" and cpu.library is None:
         raise RuntimeError(f"the 'cpu' backend is not there: {_NOT_COMPILED}")
+    if name == "triton" and not _has_triton():
+        raise RuntimeError(f"the 'triton' backend is not there: {_NO_TRITON}")
     token = _override.set(name)
     try:
         yield
@@ -78,26 +88,51 @@ def backend(name: str) -> Iterator[None]:
         _override.reset(token)
 
 
+_backends: dict[str, Backend] = {"torch": plain, "cpu": Fused("cpu"), "triton": Fused("triton")}
+
+
 def choose(device: torch.device) -> tuple[str, Backend]:
     """The backend for tensors on ``device``: its name and its functions."""
-    name = _overridden()
-    if name == "cpu" and device.type != "cpu":
-        raise ValueError(f"the 'cpu' backend computes on CPU tensors; log_potentials is on {device}.")
-    if name is None and device.type == "cpu":
-        if cpu.library is not None:
-            name = "cpu"
-        else:
-            _warn_once()
-    return ("cpu", fused) if name == "cpu" else ("torch", plain)
+    name = _name_for(device.type)
+    return name, _backends[name]
 
 
-def _overridden() -> str | None:
+def _name_for(device: str) -> str:
     """To ``torch.compile`` the choice is a constant, made when the model is compiled."""
-    return _override.get()
+    name = _override.get()
+    if name is None:
+        name = _usual(device)
+    elif name == "cpu" and device != "cpu":
+        raise ValueError(f"the 'cpu' backend computes on CPU tensors; log_potentials is on {device}.")
+    elif name == "triton" and device != ("cpu" if _interpreted() else "cuda"):
+        where = "CPU tensors where TRITON_INTERPRET is set" if _interpreted() else "CUDA tensors"
+        raise ValueError(f"the 'triton' backend computes on {where}; log_potentials is on {device}.")
+    if name == "triton":
+        from nestree.crf.kernels import gpu  # noqa: F401  (defines the operations; Triton takes a moment to import)
+    return name
 
 
 # What torch.compiler.assume_constant_result does; but that imports the compiler, a second that few need to spend.
-_overridden._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_name_for._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _usual(device: str) -> str:
+    if device == "cpu" and cpu.library is not None:
+        return "cpu"
+    if device == "cuda" and _has_triton() and not _interpreted():
+        return "triton"
+    if device in ("cpu", "cuda"):
+        _warn_once(_NOT_COMPILED if device == "cpu" else _NO_TRITON)
+    return "torch"
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def _interpreted() -> bool:
+    return os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 
 
 _NOT_COMPILED = (
@@ -108,8 +143,12 @@ _NOT_COMPILED = (
 )
 
 
+_NO_TRITON = (
+    "Triton is not installed. It comes with torch's own builds for NVIDIA GPUs on Linux; "
+    'elsewhere, try pip install "nestree[gpu]".'
+)
+
+
 @cache
-def _warn_once() -> None:
-    warnings.warn(
-        f"nestree.crf uses its plain torch backend, which is many times slower: {_NOT_COMPILED}", stacklevel=4
-    )
+def _warn_once(reason: str) -> None:
+    warnings.warn(f"nestree.crf uses its plain torch backend, which is many times slower: {reason}", stacklevel=6)

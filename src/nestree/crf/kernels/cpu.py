@@ -13,8 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nestree.crf.kernels import errors
-from nestree.crf.kernels.ops import chart_count, implement, state_size
+from nestree.crf.kernels import errors, plain
+from nestree.crf.kernels.fused import log_prob_weights
+from nestree.crf.kernels.ops import chart_count, define, entropy_of, implement, new_normal
 
 _OPERATIONS = ("inside", "marginals", "slopes", "best_tree", "best_trees", "sample")
 _PROBLEM_LENGTH, _PROBLEM_NOT_FINITE, _PROBLEM_MEMORY, _PROBLEM_CODE = 1, 2, 3, 4
@@ -133,12 +134,42 @@ def inside(
     lengths, codes = _lengths(lengths), _codes(codes)
     call = _with_charts(codes, entity_labels, rejected_weight, other_weight, with_plain)
     total = torch.empty(call.charts, scores.shape[0], dtype=torch.float64)
-    state = torch.empty(scores.shape[0], state_size(call.charts, scores.shape[1]) if keep else 0, dtype=torch.float64)
+    state = _new_state(scores, call.charts) if keep else total.new_empty(0)
     call.log_partition, call.state = total.data_ptr(), state.data_ptr() if keep else None
     _run("inside", call, scores, lengths)
     if strict and call.impossible:
         errors.require_trees(total[0], total[-1])
     return total, state
+
+
+def log_prob(
+    scores: Tensor,
+    lengths: Tensor,
+    codes: Tensor,
+    entity_labels: int,
+    rejected_weight: float,
+    other_weight: float,
+    keep: bool,
+    strict: bool,
+) -> tuple[Tensor, Tensor]:
+    mask = (codes, entity_labels, rejected_weight, other_weight, True)
+    total, state = inside(scores, lengths, *mask, keep, strict)
+    return plain.difference(*total.unbind(0)).to(scores.dtype), state
+
+
+def log_prob_backward(
+    grad: Tensor,
+    value: Tensor,
+    scores: Tensor,
+    lengths: Tensor,
+    codes: Tensor,
+    entity_labels: int,
+    rejected_weight: float,
+    other_weight: float,
+    state: Tensor,
+) -> Tensor:
+    weights = log_prob_weights(grad, value)
+    return marginals(weights, scores, lengths, codes, entity_labels, rejected_weight, other_weight, True, state)
 
 
 def marginals(
@@ -198,6 +229,15 @@ def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Ten
     return total[0], mean[0]
 
 
+def entropy(scores: Tensor, lengths: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    total, mean = expectation(scores, scores, lengths)
+    return entropy_of(total, mean), _new_state(scores, 1, slopes=True)
+
+
+def entropy_backward(grad: Tensor, scores: Tensor, lengths: Tensor, state: Tensor) -> Tensor:
+    return slopes(-grad[None], scores, scores, lengths, None, 0, 0.0, 0.0, True)[1]
+
+
 def _trees(operation: str, draws: int, scores: Tensor, lengths: Tensor, uniforms: Tensor | None = None) -> Tensor:
     call = _plain_chart()
     batch, n = scores.shape[:2]
@@ -221,6 +261,15 @@ def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     return _trees("sample", uniforms.shape[0], scores, lengths, uniforms.contiguous())
 
 
+def normalize(scores: Tensor, lengths: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    normal, scales = plain.normalize_with_scales(scores, lengths, epsilon)
+    out = new_normal(scores)
+    return out.copy_(normal), scales
+
+
+normalize_backward = plain.normalize_backward
+
+
 def fallbacks(scores: Tensor, lengths: Tensor) -> int:
     """How many sentences leave the scaled range and are computed in log space."""
     total = torch.empty(1, scores.shape[0], dtype=torch.float64)
@@ -229,6 +278,15 @@ def fallbacks(scores: Tensor, lengths: Tensor) -> int:
     return _run("inside", call, scores, _lengths(lengths))
 
 
+def _new_state(scores: Tensor, charts: int, slopes: bool = False) -> Tensor:
+    """Charts, and how they were computed; along a direction nothing is kept."""
+    n = scores.shape[1]
+    padding = 16 * (n + 1)
+    if slopes:
+        return scores.new_empty(0, dtype=torch.float64)
+    return scores.new_empty((scores.shape[0], charts * (n * (n + 1) // 2 + padding) + 1), dtype=torch.float64)
+
+
+define("cpu", _new_state, torch.preserve_format)
 if library is not None:
-    for _kernel in (inside, marginals, slopes, expectation, best_tree, topk, sample):
-        implement(_kernel.__name__, "CPU", _kernel)
+    implement("cpu", "CPU", globals())

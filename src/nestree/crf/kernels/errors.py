@@ -39,6 +39,32 @@ def length_out_of_range(sentence: int, length: int, n: int) -> ValueError:
     )
 
 
+def require_lengths(lengths: Tensor, n: int) -> None:
+    """Raises if a length is no sentence's. Shape: ``[batch]``."""
+    wrong = torch.nonzero((lengths < 1) | (lengths > n))
+    if len(wrong):
+        raise length_out_of_range(int(wrong[0]), int(lengths[wrong[0]]), n)
+
+
+def other_length(sentence: int, length: int, of_partial: int) -> ValueError:
+    """The error for partial trees that were made for other sentences."""
+    return ValueError(
+        f"sentence {sentence} has {length} words in lengths (all n if left out), but {of_partial} in the partial trees."
+    )
+
+
+def out_of_range(sentence: int, scores: Tensor, too_large: bool) -> ValueError:
+    """The error for numbers beyond what the GPU kernels count with. Shape: the sentence's scores, any."""
+    finite = scores[scores > float("-inf")]
+    extreme = float(finite.max() if too_large else finite.min())
+    return ValueError(
+        f"log_potentials goes to {extreme:.3g} in sentence {sentence}, "
+        + ("which is" if too_large else "and every tree needs spans that are")
+        + " beyond the range of the GPU kernels. Normalise the potentials (nestree.crf.normalize_potentials), "
+        'write -inf for what is forbidden, or use nestree.crf.backend("torch").'
+    )
+
+
 def require_trees(masked: Tensor, plain: Tensor) -> None:
     """Raises :class:`NoTreeError` if a mask leaves a sentence without a tree. Shape: the two log sums, ``[batch]``."""
     never = float("-inf")

@@ -1,4 +1,4 @@
-"""The fused backend: the operations of ``ops.py`` with derivatives, under the same names as the plain backend.
+"""The fused backends: the operations of ``ops.py`` with derivatives, under the same names as the plain backend.
 
 Derivatives close over three operations::
 
@@ -17,7 +17,7 @@ from torch.autograd import Function
 
 from nestree.crf.kernels import plain
 from nestree.crf.kernels.codes import SpanCodes
-from nestree.crf.kernels.ops import ops
+from nestree.crf.kernels.ops import operations
 
 NEVER = float("-inf")
 
@@ -26,58 +26,66 @@ Mask = tuple[int, float, float, bool]
 _NO_MASK: Mask = (0, 0.0, 0.0, True)
 
 
-def inside(scores: Tensor, lengths: Tensor, mask: SpanCodes | None = None, dtype: torch.dtype | None = None) -> Tensor:
-    """The log-sum over all trees, or over those a mask allows. Shape: ``[batch]``; float64 by default."""
-    codes, rest = (None, _NO_MASK) if mask is None else (mask.codes, (*mask[1:], False))
-    if _differentiable(scores):
-        return _Inside.apply(scores, lengths, codes, rest, dtype)
-    return ops.inside(scores, lengths, codes, *rest, False, False)[0][0].to(dtype or torch.float64)
+class Fused:
+    """The functions of a backend that has its own kernels, by the backend's name."""
 
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-def log_prob(scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool, dtype: torch.dtype) -> Tensor:
-    """Masked Inside − Inside, in one pass over the scores. ``strict``: no tree is an error. Shape: ``[batch]``."""
-    rest = (*mask[1:], True)
-    if _differentiable(scores):
-        return _LogProb.apply(scores, lengths, mask.codes, rest, strict, dtype)
-    return _difference(ops.inside(scores, lengths, mask.codes, *rest, False, strict)[0]).to(dtype)
+    def inside(
+        self, scores: Tensor, lengths: Tensor, mask: SpanCodes | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        """The log-sum over all trees, or over those a mask allows. Shape: ``[batch]``; float64 by default."""
+        codes, rest = (None, _NO_MASK) if mask is None else (mask.codes, (*mask[1:], False))
+        if _differentiable(scores):
+            return _Inside.apply(self.name, scores, lengths, codes, rest, dtype)
+        return (
+            operations(self.name).inside(scores, lengths, codes, *rest, False, False)[0][0].to(dtype or torch.float64)
+        )
 
+    def log_prob(self, scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool) -> Tensor:
+        """Masked Inside − Inside, in one pass over the scores. ``strict``: no tree is an error. Shape: ``[batch]``."""
+        if _differentiable(scores):
+            return _LogProb.apply(self.name, scores, lengths, mask.codes, mask[1:], strict)
+        return operations(self.name).log_prob(scores, lengths, *mask, False, strict)[0]
 
-def marginals(scores: Tensor, lengths: Tensor) -> Tensor:
-    """The probability of each labelled span. Shape: ``[batch, n, n, label]``."""
-    weights = torch.ones(1, scores.shape[0], dtype=torch.float64, device=scores.device)
-    return _marginals(weights, scores, lengths, None, _NO_MASK, None)
+    def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """The probability of each labelled span. Shape: ``[batch, n, n, label]``."""
+        weights = torch.ones(1, scores.shape[0], dtype=torch.float64, device=scores.device)
+        return _marginals(self.name, weights, scores, lengths, None, _NO_MASK, None)
 
+    def expectation(self, scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Log partition, and the expected sum of ``direction`` over a tree's nodes. Shape: two of ``[batch]``."""
+        if _differentiable(scores, direction):
+            return _Expectation.apply(self.name, scores, direction, lengths)
+        return operations(self.name).expectation(scores, direction, lengths)
 
-def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Log partition, and the expected sum of ``direction`` over a tree's nodes. Shape: two of ``[batch]``."""
-    if _differentiable(scores, direction):
-        return _Expectation.apply(scores, direction, lengths)
-    return ops.expectation(scores, direction, lengths)
+    def entropy(self, scores: Tensor, lengths: Tensor, dtype: torch.dtype) -> Tensor:
+        """The entropy of the distribution over labelled trees. Shape: ``[batch]``."""
+        if _differentiable(scores):
+            return _Entropy.apply(self.name, scores, lengths, dtype)
+        return operations(self.name).entropy(scores, lengths, False)[0].to(dtype)
 
+    def best_tree(self, scores: Tensor, lengths: Tensor) -> Tensor:
+        """CKY. Shape: ``[batch, n, n]``: the label at each node of the best tree, -1 elsewhere."""
+        return operations(self.name).best_tree(scores.detach(), lengths)
 
-def entropy(scores: Tensor, lengths: Tensor, dtype: torch.dtype) -> Tensor:
-    """The entropy of the distribution over labelled trees. Shape: ``[batch]``."""
-    if _differentiable(scores):
-        return _Entropy.apply(scores, lengths, dtype)
-    return _entropy(scores, lengths).to(dtype)
+    def sample(self, scores: Tensor, lengths: Tensor, draws: int, generator: torch.Generator | None) -> Tensor:
+        """Trees drawn from the distribution. Shape: ``[draws, batch, n, n]``."""
+        batch, n = scores.shape[:2]
+        shape = (draws, batch, 2 * (2 * n - 1))
+        uniforms = torch.rand(shape, dtype=torch.float64, device=scores.device, generator=generator)
+        return operations(self.name).sample(scores.detach(), lengths, uniforms)
 
+    def topk(self, scores: Tensor, lengths: Tensor, k: int) -> Tensor:
+        """The k best trees, best first. Shape: ``[k, batch, n, n]``; all -1 where fewer trees exist."""
+        return operations(self.name).topk(scores.detach(), lengths, k)
 
-def best_tree(scores: Tensor, lengths: Tensor) -> Tensor:
-    """CKY. Shape: ``[batch, n, n]``: the label at each node of the best tree, -1 elsewhere."""
-    return ops.best_tree(scores.detach(), lengths)
-
-
-def sample(scores: Tensor, lengths: Tensor, draws: int, generator: torch.Generator | None) -> Tensor:
-    """Trees drawn from the distribution. Shape: ``[draws, batch, n, n]``."""
-    batch, n = scores.shape[:2]
-    shape = (draws, batch, 2 * (2 * n - 1))
-    uniforms = torch.rand(shape, dtype=torch.float64, device=scores.device, generator=generator)
-    return ops.sample(scores.detach(), lengths, uniforms)
-
-
-def topk(scores: Tensor, lengths: Tensor, k: int) -> Tensor:
-    """The k best trees, best first. Shape: ``[k, batch, n, n]``; all -1 where fewer trees exist."""
-    return ops.topk(scores.detach(), lengths, k)
+    def normalize(self, scores: Tensor, lengths: Tensor, epsilon: float) -> Tensor:
+        """Each sentence's scores to mean 0 and variance 1. Shape: ``[batch, n, n, label]``, float32 at least."""
+        if _differentiable(scores):
+            return _Normalize.apply(self.name, scores, lengths, epsilon)
+        return operations(self.name).normalize(scores, lengths, epsilon)[0]
 
 
 # --- Derivatives -----------------------------------------------------------------------------------------------------
@@ -88,32 +96,40 @@ def _differentiable(*inputs: Tensor) -> bool:
 
 
 def _marginals(
-    weights: Tensor, scores: Tensor, lengths: Tensor, codes: Tensor | None, mask: Mask, state: Tensor | None
+    name: str, weights: Tensor, scores: Tensor, lengths: Tensor, codes: Tensor | None, mask: Mask, state: Tensor | None
 ) -> Tensor:
     """The sum over charts of weights × marginals. Shape: ``[charts, batch]`` and scores to ``[batch, n, n, label]``."""
     if _differentiable(weights, scores):
-        return _Marginals.apply(weights, scores, lengths, codes, mask, state)
-    return ops.marginals(weights, scores, lengths, codes, *mask, state)
+        return _Marginals.apply(name, weights, scores, lengths, codes, mask, state)
+    return operations(name).marginals(weights, scores, lengths, codes, *mask, state)
 
 
 def _slopes(
-    weights: Tensor, scores: Tensor, direction: Tensor, lengths: Tensor, codes: Tensor | None, mask: Mask
+    name: str, weights: Tensor, scores: Tensor, direction: Tensor, lengths: Tensor, codes: Tensor | None, mask: Mask
 ) -> tuple[Tensor, Tensor]:
     """Each chart's expectation of the direction, and the sum over charts of weights × Hessian applied to it."""
     if _differentiable(weights, scores, direction):
-        return _Slopes.apply(weights, scores, direction, lengths, codes, mask)
-    return ops.slopes(weights, scores, direction, lengths, codes, *mask)
+        return _Slopes.apply(name, weights, scores, direction, lengths, codes, mask)
+    return operations(name).slopes(weights, scores, direction, lengths, codes, *mask)
 
 
-def _difference(total: Tensor) -> Tensor:
-    """Masked minus plain, -inf where nothing agrees with the mask. Shape: ``[2, batch]`` to ``[batch]``."""
-    masked, everything = total.unbind(0)
-    return torch.where(masked == NEVER, masked, masked - everything)
+def _keep(ctx: Any, name: str, state: Tensor) -> Tensor | None:
+    """What to save for the backward pass.
+
+    A GPU's state is the gradient itself. It is not saved but handed out by the first backward pass, scaled in place:
+    one cheap operation there, and no second tensor of its size. Compiled code is left to save and multiply it.
+    """
+    if name != "triton" or torch.compiler.is_compiling():
+        return state
+    ctx.gradient = state
+    return None
 
 
-def _entropy(scores: Tensor, lengths: Tensor) -> Tensor:
-    total, mean = ops.expectation(scores, scores, lengths)
-    return torch.where(total == NEVER, 0.0, total - mean)
+def _kept(ctx: Any, grad: Tensor) -> Tensor | None:
+    """The gradient that :func:`_keep` kept, once."""
+    gradient = getattr(ctx, "gradient", None)
+    ctx.gradient = None
+    return None if gradient is None else gradient.mul_(grad[:, None, None, None])
 
 
 class _Inside(Function):
@@ -121,17 +137,29 @@ class _Inside(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, scores: Tensor, lengths: Tensor, codes: Tensor | None, mask: Mask, dtype: torch.dtype | None
+        ctx: Any,
+        name: str,
+        scores: Tensor,
+        lengths: Tensor,
+        codes: Tensor | None,
+        mask: Mask,
+        dtype: torch.dtype | None,
     ) -> Tensor:
-        total, state = ops.inside(scores, lengths, codes, *mask, True, False)
-        ctx.save_for_backward(scores, lengths, codes, state)
-        ctx.mask = mask
+        total, state = operations(name).inside(scores, lengths, codes, *mask, True, False)
+        ctx.save_for_backward(scores, lengths, codes, _keep(ctx, name, state))
+        ctx.name, ctx.mask = name, mask
         return total[0].to(dtype or torch.float64)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         scores, lengths, codes, state = ctx.saved_tensors
-        return _marginals(grad[None].double(), scores, lengths, codes, ctx.mask, state), None, None, None, None
+        again = _differentiable(grad, scores)
+        gradient = None if again else _kept(ctx, grad)
+        if gradient is None:
+            if state is None and not again:
+                _, state = operations(ctx.name).inside(scores, lengths, codes, *ctx.mask, True, False)
+            gradient = _marginals(ctx.name, grad[None].double(), scores, lengths, codes, ctx.mask, state)
+        return None, gradient, None, None, None, None
 
 
 class _LogProb(Function):
@@ -139,25 +167,46 @@ class _LogProb(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, scores: Tensor, lengths: Tensor, codes: Tensor, mask: Mask, strict: bool, dtype: torch.dtype
+        ctx: Any,
+        name: str,
+        scores: Tensor,
+        lengths: Tensor,
+        codes: Tensor,
+        mask: tuple[int, float, float],
+        strict: bool,
     ) -> Tensor:
-        total, state = ops.inside(scores, lengths, codes, *mask, True, strict)
-        ctx.save_for_backward(scores, lengths, codes, state, total[0] == NEVER)
-        ctx.mask = mask
-        return _difference(total).to(dtype)
+        value, state = operations(name).log_prob(scores, lengths, codes, *mask, True, strict)
+        ctx.save_for_backward(value, scores, lengths, codes, _keep(ctx, name, state))
+        ctx.name, ctx.mask = name, mask
+        return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        scores, lengths, codes, state, impossible = ctx.saved_tensors
-        grad = grad.double().masked_fill(impossible, 0.0)
-        weights = torch.stack([grad, -grad])
-        return _marginals(weights, scores, lengths, codes, ctx.mask, state), None, None, None, None, None
+        value, scores, lengths, codes, state = ctx.saved_tensors
+        again = _differentiable(grad, scores)
+        gradient = None if again else _kept(ctx, grad)
+        if again:
+            weights = log_prob_weights(grad, value)
+            gradient = _marginals(ctx.name, weights, scores, lengths, codes, (*ctx.mask, True), state)
+        elif gradient is None:
+            ops = operations(ctx.name)
+            if state is None:
+                _, state = ops.log_prob(scores, lengths, codes, *ctx.mask, True, False)
+            gradient = ops.log_prob_backward(grad, value, scores, lengths, codes, *ctx.mask, state)
+        return None, gradient, None, None, None, None
+
+
+def log_prob_weights(grad: Tensor, value: Tensor) -> Tensor:
+    """How the two charts of a log probability count for its gradient. Shape: two of ``[batch]`` to ``[2, batch]``."""
+    grad = grad.double().masked_fill(value == NEVER, 0.0)
+    return torch.stack([grad, -grad])
 
 
 class _Marginals(Function):
     @staticmethod
     def forward(
         ctx: Any,
+        name: str,
         weights: Tensor,
         scores: Tensor,
         lengths: Tensor,
@@ -166,24 +215,31 @@ class _Marginals(Function):
         state: Tensor | None,
     ) -> Tensor:
         ctx.save_for_backward(weights, scores, lengths, codes)
-        ctx.mask = mask
-        return ops.marginals(weights, scores, lengths, codes, *mask, state)
+        ctx.name, ctx.mask = name, mask
+        return operations(name).marginals(weights, scores, lengths, codes, *mask, state)
 
     @staticmethod
     def backward(ctx: Any, direction: Tensor) -> tuple[Any, ...]:
         weights, scores, lengths, codes = ctx.saved_tensors
-        means, change = _slopes(weights, scores, direction, lengths, codes, ctx.mask)
-        return means.to(weights.dtype), change, None, None, None, None
+        means, change = _slopes(ctx.name, weights, scores, direction, lengths, codes, ctx.mask)
+        return None, means.to(weights.dtype), change, None, None, None, None
 
 
 class _Slopes(Function):
     @staticmethod
     def forward(
-        ctx: Any, weights: Tensor, scores: Tensor, direction: Tensor, lengths: Tensor, codes: Tensor | None, mask: Mask
+        ctx: Any,
+        name: str,
+        weights: Tensor,
+        scores: Tensor,
+        direction: Tensor,
+        lengths: Tensor,
+        codes: Tensor | None,
+        mask: Mask,
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(weights, scores, direction, lengths, codes)
-        ctx.mask = mask
-        means, change = ops.slopes(weights, scores, direction, lengths, codes, *mask)
+        ctx.name, ctx.mask = name, mask
+        means, change = operations(name).slopes(weights, scores, direction, lengths, codes, *mask)
         return means, change
 
     @staticmethod
@@ -203,38 +259,70 @@ class _Slopes(Function):
             means, change = plain.slopes(inputs[0], inputs[1], finite, lengths, masks)
             total = (means * for_means).sum() + (change * for_change).sum()
             gradients = torch.autograd.grad(total, inputs, create_graph=again)
-        return *gradients, None, None, None
+        return None, *gradients, None, None, None
 
 
 class _Expectation(Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, name: str, scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(scores, direction, lengths)
-        total, mean = ops.expectation(scores, direction, lengths)
+        ctx.name = name
+        total, mean = operations(name).expectation(scores, direction, lengths)
         return total, mean
 
     @staticmethod
     def backward(ctx: Any, for_partition: Tensor, for_mean: Tensor) -> tuple[Any, ...]:
         scores, direction, lengths = ctx.saved_tensors
         for_scores = for_direction = None
-        if ctx.needs_input_grad[0]:
-            _, change = _slopes(for_mean[None], scores, direction, lengths, None, _NO_MASK)
-            for_scores = change + _marginals(for_partition[None], scores, lengths, None, _NO_MASK, None)
         if ctx.needs_input_grad[1]:
-            for_direction = _marginals(for_mean[None], scores, lengths, None, _NO_MASK, None).to(direction.dtype)
-        return for_scores, for_direction, None
+            _, change = _slopes(ctx.name, for_mean[None], scores, direction, lengths, None, _NO_MASK)
+            for_scores = change + _marginals(ctx.name, for_partition[None], scores, lengths, None, _NO_MASK, None)
+        if ctx.needs_input_grad[2]:
+            for_direction = _marginals(ctx.name, for_mean[None], scores, lengths, None, _NO_MASK, None).to(
+                direction.dtype
+            )
+        return None, for_scores, for_direction, None
 
 
 class _Entropy(Function):
     """log Z − E[score]; its gradient is minus the Hessian of log Z applied to the scores."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, lengths: Tensor, dtype: torch.dtype) -> Tensor:
-        ctx.save_for_backward(scores, lengths)
-        return _entropy(scores, lengths).to(dtype)
+    def forward(ctx: Any, name: str, scores: Tensor, lengths: Tensor, dtype: torch.dtype) -> Tensor:
+        value, state = operations(name).entropy(scores, lengths, True)
+        ctx.save_for_backward(scores, lengths, _keep(ctx, name, state))
+        ctx.name = name
+        return value.to(dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        scores, lengths = ctx.saved_tensors
-        _, change = _slopes(-grad[None].double(), scores, scores, lengths, None, _NO_MASK)
-        return change, None, None
+        scores, lengths, state = ctx.saved_tensors
+        again = _differentiable(grad, scores)
+        gradient = None if again else _kept(ctx, grad)
+        if again:
+            _, gradient = _slopes(ctx.name, -grad[None].double(), scores, scores, lengths, None, _NO_MASK)
+        elif gradient is None:
+            ops = operations(ctx.name)
+            if state is None:
+                _, state = ops.entropy(scores, lengths, True)
+            gradient = ops.entropy_backward(grad, scores, lengths, state)
+        return None, gradient, None, None
+
+
+class _Normalize(Function):
+    @staticmethod
+    def forward(ctx: Any, name: str, scores: Tensor, lengths: Tensor, epsilon: float) -> Tensor:
+        normal, scales = operations(name).normalize(scores, lengths, epsilon)
+        ctx.save_for_backward(scores, normal, scales, lengths)
+        ctx.name, ctx.epsilon = name, epsilon
+        return normal
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        scores, normal, scales, lengths = ctx.saved_tensors
+        if _differentiable(grad, scores):  # derivatives of derivatives: autograd through plain torch
+            again = plain.normalize(scores, lengths, ctx.epsilon)
+            (gradient,) = torch.autograd.grad(again, scores, grad, create_graph=True)
+        else:
+            gradient = operations(ctx.name).normalize_backward(grad, scores, normal, scales, lengths)
+        return None, gradient, None, None

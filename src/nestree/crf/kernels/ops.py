@@ -1,7 +1,7 @@
-"""The fused operations as torch sees them: names, arguments and shapes, on no particular device.
+"""The fused operations as torch sees them: names, arguments and shapes, one set for each backend that has kernels.
 
-A device adds its kernels with :func:`implement` (``cpu.py`` does); ``fused.py`` adds derivatives. To ``torch.compile``
-each operation is one opaque node of known shape.
+A backend defines its set with :func:`define` (``cpu.py`` and ``gpu.py`` do) and adds its kernels; ``fused.py`` adds
+derivatives. To ``torch.compile`` each operation is one opaque node of known shape.
 
 A call computes one chart or two: the trees that span codes allow ("masked"), all trees ("plain"), or both, in this
 order. Charts come first in shapes: ``[charts, batch]``.
@@ -9,40 +9,62 @@ order. Charts come first in shapes: ``[charts, batch]``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_library = torch.library.Library("nestree", "FRAGMENT")
-
-_MASK = "Tensor? codes, int entity_labels, float rejected_weight, float other_weight, bool with_plain"
+_WEIGHTS = "int entity_labels, float rejected_weight, float other_weight"
+_MASK = f"Tensor? codes, {_WEIGHTS}, bool with_plain"
 
 _SCHEMAS = {
     "inside": f"(Tensor scores, Tensor lengths, {_MASK}, bool keep, bool strict) -> (Tensor, Tensor)",
+    "log_prob": (
+        f"(Tensor scores, Tensor lengths, Tensor codes, {_WEIGHTS}, bool keep, bool strict) -> (Tensor, Tensor)"
+    ),
+    "log_prob_backward": (
+        f"(Tensor grad, Tensor value, Tensor scores, Tensor lengths, Tensor codes, {_WEIGHTS}, Tensor state) -> Tensor"
+    ),
     "marginals": f"(Tensor weights, Tensor scores, Tensor lengths, {_MASK}, Tensor? state) -> Tensor",
     "slopes": f"(Tensor weights, Tensor scores, Tensor direction, Tensor lengths, {_MASK}) -> (Tensor, Tensor)",
     "expectation": "(Tensor scores, Tensor direction, Tensor lengths) -> (Tensor, Tensor)",
+    "entropy": "(Tensor scores, Tensor lengths, bool keep) -> (Tensor, Tensor)",
+    "entropy_backward": "(Tensor grad, Tensor scores, Tensor lengths, Tensor state) -> Tensor",
     "best_tree": "(Tensor scores, Tensor lengths) -> Tensor",
     "sample": "(Tensor scores, Tensor lengths, Tensor uniforms) -> Tensor",
     "topk": "(Tensor scores, Tensor lengths, int k) -> Tensor",
+    "normalize": "(Tensor scores, Tensor lengths, float epsilon) -> (Tensor, Tensor)",
+    "normalize_backward": "(Tensor grad, Tensor scores, Tensor normal, Tensor scales, Tensor lengths) -> Tensor",
 }
-for _name, _schema in _SCHEMAS.items():
-    _library.define(_name + _schema)
 
-ops: Any = torch.ops.nestree
+NewState = Callable[[Tensor, int, bool], Tensor]
+"""An empty tensor for what a value keeps for its gradient: from scores, how many charts, whether along a direction."""
 
-
-def implement(name: str, device: str, kernel: Callable[..., Any]) -> None:
-    """Registers the kernel of one operation for one device type ("CPU", "CUDA")."""
-    _library.impl(name, kernel, device)
+_libraries: dict[str, torch.library.Library] = {}
 
 
-def state_size(charts: int, n: int) -> int:
-    """Numbers per sentence that the inside pass keeps for the outside pass: its charts, and how they were computed."""
-    padding = 16 * (n + 1)
-    return charts * (n * (n + 1) // 2 + padding) + 1
+def define(backend: str, new_state: NewState, layout: torch.memory_format) -> None:
+    """Defines a backend's operations, ``torch.ops.nestree_BACKEND``, with what they return for shapes alone.
+
+    ``layout``: of gradients for scores.
+    """
+    library = _libraries[backend] = torch.library.Library(f"nestree_{backend}", "FRAGMENT")
+    for name, schema in _SCHEMAS.items():
+        library.define(name + schema)
+    for name, fake in _fakes(new_state, layout).items():
+        torch.library.register_fake(f"nestree_{backend}::{name}", fake, lib=library)
+
+
+def implement(backend: str, device: str, kernels: Mapping[str, Any]) -> None:
+    """Registers a backend's kernels, under the operations' names, for one device type ("CPU", "CUDA")."""
+    for name in _SCHEMAS:
+        _libraries[backend].impl(name, kernels[name], device)
+
+
+def operations(backend: str) -> Any:
+    """The operations of a backend."""
+    return getattr(torch.ops, f"nestree_{backend}")
 
 
 def chart_count(codes: Tensor | None, with_plain: bool) -> int:
@@ -50,48 +72,59 @@ def chart_count(codes: Tensor | None, with_plain: bool) -> int:
     return int(codes is not None) + int(with_plain)
 
 
-# --- Shapes ----------------------------------------------------------------------------------------------------------
+def entropy_of(log_partition: Tensor, mean: Tensor) -> Tensor:
+    """The entropy from the log partition and the expected score; 0 where no tree is possible. Shape: ``[batch]``."""
+    return torch.where(log_partition == float("-inf"), 0.0, log_partition - mean)
 
 
-def _fake(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return torch.library.register_fake(f"nestree::{name}", lib=_library)
+def scaled(gradient: Tensor, grad: Tensor) -> Tensor:
+    """A gradient of one value per sentence, times what came from above. Shape: as the scores, and ``[batch]``."""
+    return gradient * grad.to(gradient.dtype)[:, None, None, None]
 
 
-def _double(scores: Tensor, *shape: int | torch.SymInt) -> Tensor:
-    return scores.new_empty(shape, dtype=torch.float64)
+def new_normal(scores: Tensor) -> Tensor:
+    """Zeros for normalised scores, in float32 at least."""
+    dtype = scores.dtype if scores.dtype == torch.float64 else torch.float32
+    return torch.zeros_like(scores, dtype=dtype, memory_format=torch.contiguous_format)
 
 
-@_fake("inside")
-def _(scores, lengths, codes, entity_labels, rejected_weight, other_weight, with_plain, keep, strict):  # type: ignore[no-untyped-def]
-    batch, n, charts = scores.shape[0], scores.shape[1], chart_count(codes, with_plain)
-    return _double(scores, charts, batch), _double(scores, batch, state_size(charts, n) if keep else 0)
+def _fakes(new_state: NewState, layout: torch.memory_format) -> dict[str, Callable[..., Any]]:
+    """For each operation a function that returns tensors of the right shape and type."""
 
+    def double(scores: Tensor, *shape: int | torch.SymInt) -> Tensor:
+        return scores.new_empty(shape, dtype=torch.float64)
 
-@_fake("marginals")
-def _(weights, scores, *rest):  # type: ignore[no-untyped-def]
-    return torch.empty_like(scores)
+    def inside(scores, lengths, codes, entity_labels, rejected_weight, other_weight, with_plain, keep, strict):  # type: ignore[no-untyped-def]
+        charts = chart_count(codes, with_plain)
+        state = new_state(scores, charts, False) if keep else double(scores, 0)
+        return double(scores, charts, scores.shape[0]), state
 
+    def log_prob(scores, lengths, codes, entity_labels, rejected_weight, other_weight, keep, strict):  # type: ignore[no-untyped-def]
+        state = new_state(scores, 2, False) if keep else double(scores, 0)
+        return scores.new_empty(scores.shape[:1]), state
 
-@_fake("slopes")
-def _(weights, scores, *rest):  # type: ignore[no-untyped-def]
-    return torch.empty_like(weights), torch.empty_like(scores)
+    def entropy(scores: Tensor, lengths: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+        state = new_state(scores, 1, True) if keep else double(scores, 0)
+        return double(scores, scores.shape[0]), state
 
+    def gradient(scores: Tensor) -> Tensor:
+        return torch.empty_like(scores, memory_format=layout)
 
-@_fake("expectation")
-def _(scores, direction, lengths):  # type: ignore[no-untyped-def]
-    return _double(scores, scores.shape[0]), _double(scores, scores.shape[0])
+    def trees(scores: Tensor, *leading: int | torch.SymInt) -> Tensor:
+        return scores.new_empty((*leading, *scores.shape[:3]), dtype=torch.int64)
 
-
-@_fake("best_tree")
-def _(scores, lengths):  # type: ignore[no-untyped-def]
-    return scores.new_empty(scores.shape[:3], dtype=torch.int64)
-
-
-@_fake("sample")
-def _(scores, lengths, uniforms):  # type: ignore[no-untyped-def]
-    return scores.new_empty((uniforms.shape[0], *scores.shape[:3]), dtype=torch.int64)
-
-
-@_fake("topk")
-def _(scores, lengths, k):  # type: ignore[no-untyped-def]
-    return scores.new_empty((k, *scores.shape[:3]), dtype=torch.int64)
+    return {
+        "inside": inside,
+        "log_prob": log_prob,
+        "log_prob_backward": lambda grad, value, scores, *rest: gradient(scores),
+        "marginals": lambda weights, scores, *rest: gradient(scores),
+        "slopes": lambda weights, scores, *rest: (torch.empty_like(weights, dtype=torch.float64), gradient(scores)),
+        "expectation": lambda scores, *rest: (double(scores, scores.shape[0]), double(scores, scores.shape[0])),
+        "entropy": entropy,
+        "entropy_backward": lambda grad, scores, *rest: gradient(scores),
+        "best_tree": lambda scores, lengths: trees(scores),
+        "sample": lambda scores, lengths, uniforms: trees(scores, uniforms.shape[0]),
+        "topk": lambda scores, lengths, k: trees(scores, k),
+        "normalize": lambda scores, *rest: (new_normal(scores), double(scores, scores.shape[0])),
+        "normalize_backward": lambda grad, scores, *rest: torch.empty_like(scores),
+    }

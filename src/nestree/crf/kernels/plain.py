@@ -31,12 +31,17 @@ def inside(scores: Tensor, lengths: Tensor, mask: SpanCodes | None = None, dtype
     return total if dtype is None else total.to(dtype)
 
 
-def log_prob(scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool, dtype: torch.dtype) -> Tensor:
+def log_prob(scores: Tensor, lengths: Tensor, mask: SpanCodes, strict: bool) -> Tensor:
     """Masked Inside − Inside. ``strict``: no tree is an error. Shape: ``[batch]``."""
     masked, everything = inside(scores, lengths, mask), inside(scores, lengths)
     if strict and not torch.compiler.is_compiling():
         require_trees(masked, everything)
-    return torch.where(masked == NEVER, masked, masked - everything).to(dtype)
+    return difference(masked, everything).to(scores.dtype)
+
+
+def difference(masked: Tensor, everything: Tensor) -> Tensor:
+    """Masked minus plain log-sum, -inf where nothing agrees with the mask. Shape: ``[batch]``."""
+    return torch.where(masked == NEVER, masked, masked - everything)
 
 
 def marginals(scores: Tensor, lengths: Tensor) -> Tensor:
@@ -101,6 +106,35 @@ def topk(scores: Tensor, lengths: Tensor, k: int) -> Tensor:
     with _recording(scores) as leaf:
         best = _chart_of_lists(_prepare(leaf, lengths), lengths, k)
         return torch.stack([_nodes(_gradient(best[:, rank].sum(), leaf), best[:, rank]) for rank in range(k)])
+
+
+def normalize(scores: Tensor, lengths: Tensor, epsilon: float) -> Tensor:
+    """Each sentence's scores to mean 0 and variance 1. Shape: ``[batch, n, n, label]``, float32 at least."""
+    return normalize_with_scales(scores, lengths, epsilon)[0]
+
+
+def normalize_with_scales(scores: Tensor, lengths: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """The normalised scores, and what each sentence was multiplied by. Shape: as the scores, and ``[batch]``."""
+    wide = scores if scores.device.type == "mps" else scores.double()
+    spans = span_grid(lengths, scores.shape[1])[..., None]
+    counts = spans & (scores != NEVER)
+    entries = counts.sum((1, 2, 3), keepdim=True).clamp_min(1)
+    wide = torch.where(counts, wide, 0.0)
+    centred = torch.where(counts, wide - wide.sum((1, 2, 3), keepdim=True) / entries, 0.0)
+    scales = (centred.square().sum((1, 2, 3), keepdim=True) / entries + epsilon).rsqrt()
+    normal = torch.where(spans, torch.where(counts, centred * scales, NEVER), 0.0)
+    return normal.to(torch.promote_types(scores.dtype, torch.float32)), scales[:, 0, 0, 0]
+
+
+def normalize_backward(grad: Tensor, scores: Tensor, normal: Tensor, scales: Tensor, lengths: Tensor) -> Tensor:
+    """The gradient for scores from that for the normalised ones. Shape: as the scores."""
+    counts = span_grid(lengths, scores.shape[1])[..., None] & (normal != NEVER)
+    entries = counts.sum((1, 2, 3), keepdim=True).clamp_min(1)
+    wide, value = (torch.where(counts, x.double(), 0.0) for x in (grad, normal))
+    mean = wide.sum((1, 2, 3), keepdim=True) / entries
+    projection = (wide * value).sum((1, 2, 3), keepdim=True) / entries
+    result = (wide - mean - value * projection) * scales[:, None, None, None]
+    return torch.where(counts, result, 0.0).to(scores.dtype)
 
 
 def log_sum_exp(terms: Tensor) -> Tensor:

@@ -1,0 +1,407 @@
+"""Inside and outside, and from them the gradients for labelled scores.
+
+With ``SLOPES`` every sum is computed along a direction too: beside a number x stands d log x, which needs no exponent.
+Along the scores themselves these are expectations, so this gives entropies and Hessian-vector products.
+
+A program computes one chart of one sentence. Parts of a chart: mantissas, exponents, and slopes.
+"""
+
+import triton
+import triton.language as tl
+
+from nestree.crf.kernels.triton_kernels.numbers import (
+    LN_2,
+    exact,
+    floor,
+    largest_exponent,
+    load_number,
+    load_slope,
+    mantissa_type,
+    never,
+    normalized,
+    parts,
+    power_of_two,
+    store_number,
+    store_slope,
+)
+from nestree.crf.kernels.triton_kernels.spans import (
+    CODE,
+    EVERY_LABEL,
+    LENGTH,
+    NO_TREE,
+    NOT_FINITE,
+    OTHER_LENGTH,
+    REJECTED,
+    TOO_LARGE,
+    TOO_SMALL,
+    fold,
+    label_offsets,
+    label_sum,
+    load_codes,
+    masked_scores,
+    row,
+    span_slope,
+    span_weight,
+    unavoidable,
+)
+
+
+@triton.jit
+def _fill_weights(
+    scores,
+    direction,
+    codes,
+    mask,
+    inner,
+    outer,
+    sentence,
+    masked,
+    words,
+    n,
+    labels,
+    MARGINALS: tl.constexpr,
+    HAS_CODES: tl.constexpr,
+    SLOPES: tl.constexpr,
+    WIDE: tl.constexpr,
+    LABELS: tl.constexpr,
+    SPANS: tl.constexpr,
+):
+    """Writes every span's weight into the charts. Returns what leaves and root keep for themselves, and what is wrong.
+
+    ``mask``: entity_labels, log_rejected, log_other.
+    """
+    cells = n * (n + 1) // 2
+    kept = tl.zeros([SPANS], tl.float64)
+    kept_direction = tl.zeros([SPANS], tl.float64)
+    wrong = tl.zeros([SPANS], tl.int32)
+    for first in range(0, (words + 1) // 2 * (words + 1), SPANS):
+        start, end, there = fold(first + tl.arange(0, SPANS), words)
+        here = there[:, None] & (tl.arange(0, LABELS)[None, :] < labels)
+        offsets = label_offsets(sentence, start, end, n, labels, LABELS)
+        score = tl.load(scores + offsets, mask=here, other=float("-inf"))
+        wrong = tl.maximum(wrong, tl.max(tl.where(score < float("inf"), 0, NOT_FINITE), 1))
+        if WIDE:
+            score = score.to(tl.float64)
+        code = load_codes(codes, sentence, start, end, there, n, HAS_CODES, masked)
+        if HAS_CODES:
+            wrong = tl.maximum(wrong, tl.where(there & masked & ((code < REJECTED) | (code >= mask[0])), CODE, 0))
+            wrong = tl.maximum(wrong, tl.where(there & (start == end) & (code == REJECTED), OTHER_LENGTH, 0))
+        score = masked_scores(score, code, labels, mask[0], mask[1], mask[2], LABELS)
+        largest, relative, total = label_sum(score)
+        factored = unavoidable(start, end, words)
+        too_large = there & (factored == 0) & (largest > largest_exponent(WIDE) * LN_2)
+        wrong = tl.maximum(wrong, tl.where(too_large, TOO_LARGE, 0))
+        mantissa, exponent = span_weight(largest, total, factored, WIDE)
+        cell = row(end - start, n) + start
+        store_number(inner, cell, mantissa, exponent, there, cells, WIDE)
+        if MARGINALS:
+            store_number(outer, cell, mantissa, exponent, there, cells, WIDE)
+        kept += tl.where(there & factored & (total > 0), largest.to(tl.float64), 0.0)
+        if SLOPES:
+            along = tl.load(direction + offsets, mask=here, other=0.0).to(tl.float64)
+            slope, _, reference = span_slope(along, relative, total, factored)
+            store_slope(inner, cell, slope, there, cells)
+            if MARGINALS:
+                store_slope(outer, cell, slope, there, cells)
+            kept_direction += tl.where(there, reference, 0.0)
+    if HAS_CODES:  # codes made for a longer sentence
+        position = words + tl.zeros([SPANS], tl.int32)
+        beyond = load_codes(codes, sentence, position, position, position < n, n, HAS_CODES, masked)
+        wrong = tl.maximum(wrong, tl.where((beyond != REJECTED) & (beyond != EVERY_LABEL), OTHER_LENGTH, 0))
+    return kept, kept_direction, wrong
+
+
+@triton.jit
+def _nothing(STEPS: tl.constexpr, STARTS: tl.constexpr, WIDE: tl.constexpr):
+    """Running sums of nothing, kept apart for each place of a tile: mantissas, exponents, slopes times mantissas."""
+    if WIDE:
+        mantissa = tl.zeros([STEPS, STARTS], tl.float64)
+        exponent = tl.full([STEPS, STARTS], never(WIDE), tl.int64)
+    else:
+        mantissa = tl.zeros([STEPS, STARTS], tl.float32)
+        exponent = tl.full([STEPS, STARTS], never(WIDE), tl.int32)
+    return mantissa, exponent, mantissa
+
+
+@triton.jit
+def _add(sums, one, first, other, second, here, cells, SLOPES: tl.constexpr, WIDE: tl.constexpr):
+    """Adds the products ``one[first] * other[second]`` to running sums. Shape: ``[STEPS, STARTS]``."""
+    total, top, slope = sums
+    one_mantissa, one_exponent = load_number(one, first, here, cells, WIDE)
+    other_mantissa, other_exponent = load_number(other, second, here, cells, WIDE)
+    exponent = one_exponent + other_exponent
+    highest = tl.maximum(top, exponent)
+    product = one_mantissa * other_mantissa * power_of_two(exponent - highest, WIDE)
+    scale = power_of_two(top - highest, WIDE)
+    total = total * scale + product
+    if SLOPES:
+        along = load_slope(one, first, here, cells) + load_slope(other, second, here, cells)
+        slope = slope * scale + tl.where(product > 0, product * along, 0.0)
+    return total, highest, slope
+
+
+@triton.jit
+def _finish(sums, chart, cell, some, own, own_exponent, cells, SLOPES: tl.constexpr, WIDE: tl.constexpr):
+    """Adds up running sums along the steps, and writes them times the span's own weight into the chart.
+
+    Returns what was added up: mantissa, exponent and slope. Shape: ``[STARTS]``.
+    """
+    total, top, slope = sums
+    highest = tl.max(top, 0)
+    scale = power_of_two(top - highest[None, :], WIDE)
+    total = tl.sum(total * scale, 0)
+    mantissa, exponent = normalized(total * own, highest + own_exponent, WIDE)
+    store_number(chart, cell, mantissa, exponent, some, cells, WIDE)
+    mean = total
+    if SLOPES:
+        mean = tl.sum(slope * scale, 0) / tl.where(total > 0, total, 1.0)
+        store_slope(chart, cell, load_slope(chart, cell, some, cells) + mean, some, cells)
+    return total, highest, mean
+
+
+_SIZES = ["entity_labels", "log_rejected", "log_other", "batch", "n", "labels"]
+
+
+@triton.jit
+def _inside(chart, words, n, SLOPES: tl.constexpr, WIDE: tl.constexpr, STARTS: tl.constexpr, STEPS: tl.constexpr):
+    """Turns the weights of spans into inside sums, narrowest first."""
+    cells = n * (n + 1) // 2
+    for width in range(1, words):
+        for first in range(0, words - width, STARTS):
+            i = first + tl.arange(0, STARTS)
+            some = i < words - width
+            cell = row(width, n) + i
+            own, own_exponent = load_number(chart, cell, some, cells, WIDE)
+            sums = _nothing(STEPS, STARTS, WIDE)
+            for done in range(0, width, STEPS):
+                step = (done + tl.arange(0, STEPS))[:, None]  # the width of the left child
+                left = row(step, n) + i[None, :]
+                right = row(width - 1 - step, n) + (i[None, :] + step + 1)
+                here = (step < width) & some[None, :]
+                sums = _add(sums, chart, left, chart, right, here, cells, SLOPES, WIDE)
+            _finish(sums, chart, cell, some, own, own_exponent, cells, SLOPES, WIDE)
+        tl.debug_barrier()
+
+
+@triton.jit
+def _outside(
+    inner,
+    outer,
+    marginals,
+    words,
+    n,
+    SLOPES: tl.constexpr,
+    WIDE: tl.constexpr,
+    STARTS: tl.constexpr,
+    STEPS: tl.constexpr,
+):
+    """Turns weights in ``outer`` into outside sums times the weight, widest first, each gathered from its parents.
+
+    Writes the probability of each span, and how its logarithm changes along the direction.
+    """
+    cells = n * (n + 1) // 2
+    root = row(words - 1, n)
+    root_mantissa, root_exponent = load_number(inner, root, True, cells, WIDE)
+    tl.store(marginals + root, tl.where(root_mantissa == 0, 0.0, root_mantissa / root_mantissa))
+    root_slope = root_mantissa
+    if SLOPES:
+        root_slope = load_slope(inner, root, True, cells)
+        tl.store(marginals + cells + root, root_slope - root_slope)
+    for narrower in range(1, words):
+        width = words - 1 - narrower
+        for first_start in range(0, words - width, STARTS):
+            i = first_start + tl.arange(0, STARTS)
+            some = i < words - width
+            cell = row(width, n) + i
+            own, own_exponent = load_number(outer, cell, some, cells, WIDE)
+            sums = _nothing(STEPS, STARTS, WIDE)
+            for done in range(0, narrower, STEPS):
+                step = (done + tl.arange(0, STEPS))[:, None]  # the width of the sibling
+                parent = row(width + 1 + step, n)
+                sibling = row(step, n)
+                here = (step < narrower) & some[None, :]
+                # The sibling follows: the parent is (i, i + width + 1 + step).
+                after = i[None, :] + width + 1
+                there = here & (after + step < words)
+                sums = _add(sums, outer, parent + i[None, :], inner, sibling + after, there, cells, SLOPES, WIDE)
+                # The sibling comes before: the parent is (i - 1 - step, i + width).
+                before = i[None, :] - 1 - step
+                there = here & (before >= 0)
+                sums = _add(sums, outer, parent + before, inner, sibling + before, there, cells, SLOPES, WIDE)
+            total, top, mean = _finish(sums, outer, cell, some, own, own_exponent, cells, SLOPES, WIDE)
+            mantissa, exponent = load_number(inner, cell, some, cells, WIDE)
+            possible = total * mantissa > 0
+            ratio = total * mantissa / tl.where(possible, root_mantissa, 1.0)
+            scale = power_of_two(tl.where(possible, top + exponent - root_exponent, 0), WIDE)
+            tl.store(marginals + cell, tl.where(possible, ratio * scale, root_mantissa - root_mantissa), mask=some)
+            if SLOPES:
+                change = mean + load_slope(inner, cell, some, cells) - root_slope
+                tl.store(marginals + cells + cell, change, mask=some)
+        tl.debug_barrier()
+
+
+@triton.jit(do_not_specialize=_SIZES)
+def charts_kernel(
+    scores,
+    direction,
+    lengths,
+    codes,
+    entity_labels,
+    log_rejected,
+    log_other,
+    charts,
+    marginals,
+    results,
+    batch,
+    n,
+    labels,
+    DIFFERENCE: tl.constexpr,
+    MARGINALS: tl.constexpr,
+    HAS_CODES: tl.constexpr,
+    SLOPES: tl.constexpr,
+    WIDE: tl.constexpr,
+    LABELS: tl.constexpr,
+    SPANS: tl.constexpr,
+    STARTS: tl.constexpr,
+    STEPS: tl.constexpr,
+):
+    """Inside, and with ``MARGINALS`` outside. One program per chart of a sentence.
+
+    Shapes: ``charts`` ``[1 or 2, charts, batch, parts, cells]``, for inside and outside sums; ``marginals``
+    ``[charts, batch, 1 or 2, cells]``; ``results`` ``[3, charts, batch]``: log partition, problem, expectation. With
+    ``DIFFERENCE`` the second log partition is 0 where no tree is possible.
+    """
+    mask = (entity_labels, exact(log_rejected), exact(log_other))
+    sentence = tl.program_id(0)
+    which = tl.program_id(1)
+    given = tl.load(lengths + sentence)
+    words = tl.minimum(tl.maximum(given, 1), n).to(tl.int32)
+    cells = n * (n + 1) // 2
+    place = which * batch + sentence
+    all_charts = tl.num_programs(1) * batch
+    inner = charts + place.to(tl.int64) * parts(WIDE, SLOPES) * cells
+    outer = inner + all_charts.to(tl.int64) * parts(WIDE, SLOPES) * cells
+    if MARGINALS:
+        marginals += place.to(tl.int64) * (2 if SLOPES else 1) * cells
+    kept, kept_direction, wrong = _fill_weights(
+        scores,
+        direction,
+        codes,
+        mask,
+        inner,
+        outer,
+        sentence,
+        which == 0,
+        words,
+        n,
+        labels,
+        MARGINALS,
+        HAS_CODES,
+        SLOPES,
+        WIDE,
+        LABELS,
+        SPANS,
+    )
+    kept, wrong = tl.sum(kept, 0), tl.max(wrong, 0)
+    tl.debug_barrier()
+    _inside(inner, words, n, SLOPES, WIDE, STARTS, STEPS)
+    root = row(words - 1, n)
+    mantissa, exponent = load_number(inner, root, True, cells, WIDE)
+    mantissa = mantissa.to(tl.float64)
+    possible = mantissa > 0
+    value = tl.log(tl.where(possible, mantissa, 1.0)) + exponent.to(tl.float64) * LN_2 + kept
+    wrong = tl.maximum(wrong, tl.where(given == words, 0, LENGTH))
+    wrong = tl.maximum(wrong, tl.where(possible, tl.where(exponent < floor(WIDE) // 2, TOO_SMALL, 0), NO_TREE))
+    if DIFFERENCE:
+        value = tl.where(possible, value, tl.where(which == 0, float("-inf"), 0.0))
+    else:
+        value = tl.where(possible, value, float("-inf"))
+    tl.store(results + place, tl.where(wrong > NO_TREE, float("nan"), value))
+    tl.store(results + all_charts + place, wrong.to(tl.float64))
+    if SLOPES:
+        mean = load_slope(inner, root, True, cells) + tl.sum(kept_direction, 0)
+        tl.store(results + 2 * all_charts + place, tl.where(possible, mean, 0.0))
+    if MARGINALS:
+        tl.debug_barrier()
+        nan = (mantissa * float("nan")).to(mantissa_type(WIDE))
+        store_number(inner, root, nan, exponent, wrong > NO_TREE, cells, WIDE)  # so that gradients show it, too
+        tl.debug_barrier()
+        _outside(inner, outer, marginals, words, n, SLOPES, WIDE, STARTS, STEPS)
+
+
+@triton.jit(do_not_specialize=_SIZES)
+def gradient_kernel(
+    scores,
+    direction,
+    lengths,
+    codes,
+    entity_labels,
+    log_rejected,
+    log_other,
+    marginals,
+    weights,
+    results,
+    value,
+    out,
+    batch,
+    n,
+    labels,
+    CHARTS: tl.constexpr,
+    DIFFERENCE: tl.constexpr,
+    SIGN: tl.constexpr,
+    HAS_CODES: tl.constexpr,
+    SLOPES: tl.constexpr,
+    WIDE: tl.constexpr,
+    LABELS: tl.constexpr,
+    SPANS: tl.constexpr,
+):
+    """The weighted sum over charts of marginals, or of their change along a direction. Writes all of ``out``.
+
+    Without ``weights`` every chart counts ``SIGN``. With ``DIFFERENCE`` the second chart counts negatively, and nothing
+    counts where the difference of the two log partitions in ``results`` is -inf; it is written to ``value``.
+    """
+    mask = (entity_labels, exact(log_rejected), exact(log_other))
+    blocks = tl.cdiv(n * n, SPANS)
+    sentence = tl.program_id(0) // blocks
+    block = tl.program_id(0) % blocks
+    words = tl.minimum(tl.maximum(tl.load(lengths + sentence), 1), n).to(tl.int32)
+    cells = n * (n + 1) // 2
+    index = block * SPANS + tl.arange(0, SPANS)
+    start = index // n
+    end = index % n
+    there = (start <= end) & (end < words)
+    label = tl.arange(0, LABELS)[None, :]
+    here = there[:, None] & (label < labels)
+    offsets = label_offsets(sentence, start, end, n, labels, LABELS)
+    score = tl.load(scores + offsets, mask=here, other=float("-inf"))
+    along = score
+    if WIDE:
+        score = score.to(tl.float64)
+    if SLOPES:
+        along = tl.load(direction + offsets, mask=here, other=0.0).to(tl.float64)
+    factored = unavoidable(start, end, words)
+    cell = row(end - start, n) + start
+    result = tl.zeros([SPANS, LABELS], tl.float64)
+    if DIFFERENCE:
+        difference = tl.load(results + sentence) - tl.load(results + batch + sentence)
+        tl.store(value + sentence, difference.to(value.dtype.element_ty), mask=block == 0)
+    for which in tl.static_range(CHARTS):
+        place = which * batch + sentence
+        at = place.to(tl.int64) * (2 if SLOPES else 1) * cells + cell
+        weight = tl.zeros([], tl.float64) + SIGN
+        if DIFFERENCE:
+            weight = tl.where(difference == float("-inf"), 0.0, weight * (1 - 2 * which))
+        if weights is not None:
+            weight *= tl.load(weights + place).to(tl.float64)
+        code = load_codes(codes, sentence, start, end, there, n, HAS_CODES, which == 0)
+        masked = masked_scores(score, code, labels, mask[0], mask[1], mask[2], LABELS)
+        _, relative, total = label_sum(masked)
+        marginal = tl.load(marginals + at, mask=there, other=0.0) / tl.where(total > 0, total, 1.0)
+        marginal = (marginal[:, None] * relative).to(tl.float64)
+        if SLOPES:
+            slope, centred, _ = span_slope(along, relative, total, factored)
+            change = tl.load(marginals + at + cells, mask=there, other=0.0) - slope
+            marginal = tl.where(marginal == 0, 0.0, marginal * (change[:, None] + centred))
+        result += marginal * weight
+    result = tl.where(here, result, 0.0)
+    tl.store(out + offsets, result.to(out.dtype.element_ty), mask=(start < n)[:, None] & (label < labels))
