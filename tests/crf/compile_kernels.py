@@ -21,7 +21,7 @@ def types(wide: bool, slopes: bool) -> dict[str, str]:
     pointers = {"lengths": "*i64", "codes": "*i16", "problems": "*fp64", "choices": "*i32", "nodes": "*i64"}
     pointers |= dict.fromkeys(["chart", "charts"], "*i64")
     pointers |= dict.fromkeys(["scores", "direction", "value", "out", "gradient", "normal"], "*fp32")
-    pointers |= dict.fromkeys(["results", "weights", "best", "uniforms", "scales"], "*fp64")
+    pointers |= dict.fromkeys(["results", "expectation", "weights", "best", "uniforms", "scales"], "*fp64")
     whole = {"log_rejected": "i64", "log_other": "i64", "epsilon": "fp32"}
     whole |= {f"{t}_{axis}": "i64" for t in ("scores", "gradient", "normal", "out") for axis in range(4)}
     return pointers | whole | {"marginals": number}
@@ -29,7 +29,7 @@ def types(wide: bool, slopes: bool) -> dict[str, str]:
 
 def compile_kernel(kernel: Any, wide: bool = False, slopes: bool = False, **constants: Any) -> None:
     known = {"STARTS": 64, "STEPS": 16, "WORDS": 64, "LABELS": 8, "SPANS": 256, "WIDE": wide, "SLOPES": slopes}
-    known |= {"direction": None} if not slopes else {}
+    known |= {"direction": None, "expectation": None} if not slopes else {}
     known = {name: value for name, value in (known | constants).items() if name in kernel.arg_names}
     kinds = types(wide, slopes)
     signature = {name: "constexpr" if name in known else kinds.get(name, "i32") for name in kernel.arg_names}

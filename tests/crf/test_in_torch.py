@@ -13,7 +13,8 @@ from torch import Tensor
 
 from nestree.crf import PartialTrees, TreeCRF
 from nestree.crf.kernels import cpu
-from tests.crf.cases import interpreted, random_scores, using
+from nestree.crf.kernels.ops import operations
+from tests.crf.cases import interpreted, random_scores, using, why_not
 
 LENGTHS = [6, 2, 5]
 PARTIAL = PartialTrees.from_spans([[(0, 2, 1), (1, 2, 0)], [(1, 1, 0)], []], LENGTHS, entity_labels=3)
@@ -195,7 +196,7 @@ def test_compiled_models_keep_it_as_one_operation_and_do_not_recompile_for_each_
     assert {f"nestree_cpu.{name}" for name in names} <= operations
 
 
-@pytest.mark.skipif(cpu.library is None, reason="the CPU kernels are not compiled here")
+@pytest.mark.parametrize("name", ["cpu", "triton"])
 @pytest.mark.parametrize(
     ("operation", "arguments"),
     [
@@ -212,15 +213,22 @@ def test_compiled_models_keep_it_as_one_operation_and_do_not_recompile_for_each_
         ("sample", lambda s, n, c: (s, n, torch.rand(2, 3, 22).double())),
     ],
 )
-def test_operations_keep_torchs_rules(operation: str, arguments: Callable[..., tuple[object, ...]]) -> None:
-    inputs = arguments(random_scores(3, 6, 4), torch.tensor(LENGTHS), PARTIAL.codes)
-    checks = ("test_schema", "test_faketensor")
-    torch.library.opcheck(getattr(torch.ops.nestree_cpu, operation).default, inputs, test_utils=checks)
+def test_operations_keep_torchs_rules(operation: str, arguments: Callable[..., tuple[object, ...]], name: str) -> None:
+    if reason := why_not(name):
+        pytest.skip(reason)
+    if (name, operation) == ("triton", "topk"):
+        pytest.skip("no operation there: plain torch")
+    with using(name):
+        scores = views()["label first"](random_scores(3, 6, 4))
+        TreeCRF(scores)  # so that the backend is loaded
+        inputs = arguments(scores, torch.tensor(LENGTHS), PARTIAL.codes.to(scores.device))
+        checks = ("test_schema", "test_faketensor")
+        torch.library.opcheck(getattr(operations(name), operation).default, inputs, test_utils=checks)
 
 
 def test_crf_imports_nothing_else_of_the_package() -> None:
     code = "import sys, nestree.crf; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "nestree.crf.distribution" in found
-    others = {"transformers", "scipy", "matplotlib", "nestree.data", "nestree.model", "nestree.drawing"}
+    others = {"transformers", "triton", "scipy", "matplotlib", "nestree.data", "nestree.model", "nestree.drawing"}
     assert others.isdisjoint(found)

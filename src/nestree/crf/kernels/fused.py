@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from nestree.crf.kernels import plain
+from nestree.crf.kernels import errors, plain
 from nestree.crf.kernels.codes import SpanCodes
 from nestree.crf.kernels.ops import operations
 
@@ -79,6 +79,9 @@ class Fused:
 
     def topk(self, scores: Tensor, lengths: Tensor, k: int) -> Tensor:
         """The k best trees, best first. Shape: ``[k, batch, n, n]``; all -1 where fewer trees exist."""
+        if self.name == "triton":  # seldom wanted on a GPU
+            errors.require_lengths(lengths, scores.shape[1])
+            return plain.topk(scores.detach(), lengths, k)
         return operations(self.name).topk(scores.detach(), lengths, k)
 
     def normalize(self, scores: Tensor, lengths: Tensor, epsilon: float) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 import triton
 from torch import Tensor
 
-from nestree.crf.kernels import errors, plain
+from nestree.crf.kernels import errors
 from nestree.crf.kernels.codes import REJECTED, span_grid
 from nestree.crf.kernels.ops import chart_count, define, entropy_of, implement, new_normal, scaled
 from nestree.crf.kernels.triton_kernels import normalization, spans, sums, trees
@@ -90,16 +90,13 @@ def _check_size(scores: Tensor) -> None:
 class _Found(NamedTuple):
     """What the charts say."""
 
-    results: Tensor  # log partition, problem and expectation, [3, charts, batch]
+    results: Tensor  # log partition and problem, [2, charts, batch]
     charts: Tensor  # inside sums, or the probabilities of spans
+    expectation: Tensor | None = None  # [charts, batch]
 
     @property
     def log_partition(self) -> Tensor:
         return self.results[0]
-
-    @property
-    def expectation(self) -> Tensor:
-        return self.results[2]
 
 
 def _charts(
@@ -118,7 +115,8 @@ def _charts(
     _check_size(scores)
     batch, n, _, labels = scores.shape
     inputs, options = _inputs(scores, lengths, mask, direction)
-    results = scores.new_empty((3, mask.charts, batch), dtype=torch.float64)
+    results = scores.new_empty((2, mask.charts, batch), dtype=torch.float64)
+    expectation = torch.empty_like(results[0]) if options["SLOPES"] else None
     cells, parts = n * (n + 1) // 2, 1 + options["WIDE"] + options["SLOPES"]
     charts = scores.new_empty((1 + marginals, mask.charts, batch, parts, cells), dtype=torch.int64)
     found = None
@@ -128,8 +126,10 @@ def _charts(
     if batch:
         options |= {"DIFFERENCE": difference, "MARGINALS": marginals, **_TILE}
         with _on(scores):
-            sums.charts_kernel[batch, mask.charts](*inputs, charts, found, results, batch, n, labels, **options)
-    return _Found(results, charts if found is None else found)
+            sums.charts_kernel[batch, mask.charts](
+                *inputs, charts, found, results, expectation, batch, n, labels, **options
+            )
+    return _Found(results, charts if found is None else found, expectation)
 
 
 def _gradient(
@@ -187,7 +187,7 @@ def inside(
 ) -> tuple[Tensor, Tensor]:
     mask = _Mask.of(codes, entity_labels, rejected_weight, other_weight, with_plain)
     found = _charts(scores, lengths, mask, marginals=keep)
-    state = _gradient(None, scores, lengths, mask, found) if keep else found.charts.new_empty(0)
+    state = _gradient(None, scores, lengths, mask, found) if keep else found.results.new_empty(0)
     _check(found, scores, lengths, mask, strict)
     return found.log_partition, state
 
@@ -209,7 +209,7 @@ def log_prob(
         state = _gradient(None, scores, lengths, mask, found, value=value)
     else:
         value = (found.log_partition[0] - found.log_partition[1]).to(scores.dtype)
-        state = value.new_empty(0)
+        state = found.results.new_empty(0)
     _check(found, scores, lengths, mask, strict)
     return value, state
 
@@ -261,19 +261,22 @@ def slopes(
 ) -> tuple[Tensor, Tensor]:
     mask = _Mask.of(codes, entity_labels, rejected_weight, other_weight, with_plain)
     found = _charts(scores, lengths, mask, direction, marginals=True)
+    assert found.expectation is not None
     return found.expectation, _gradient(weights, scores, lengths, mask, found, direction)
 
 
 def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     found = _charts(scores, lengths, _NO_MASK, direction)
     _check(found, scores, lengths)
+    assert found.expectation is not None
     return found.log_partition[0], found.expectation[0]
 
 
 def entropy(scores: Tensor, lengths: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
     found = _charts(scores, lengths, _NO_MASK, scores, marginals=keep)
+    assert found.expectation is not None
     value = entropy_of(found.log_partition[0], found.expectation[0])
-    state = value.new_empty(0)
+    state = found.results.new_empty(0)
     if keep:
         state = _gradient(None, scores, lengths, _NO_MASK, found, scores, sign=-1)
     _check(found, scores, lengths)
@@ -334,11 +337,6 @@ def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
                 num_warps=1,
             )
     return nodes
-
-
-def topk(scores: Tensor, lengths: Tensor, k: int) -> Tensor:
-    errors.require_lengths(lengths, scores.shape[1])
-    return plain.topk(scores, lengths, k)
 
 
 def _with_strides(tensor: Tensor) -> tuple[Any, ...]:

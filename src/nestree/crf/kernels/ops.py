@@ -58,7 +58,7 @@ def define(backend: str, new_state: NewState, layout: torch.memory_format) -> No
 
 def implement(backend: str, device: str, kernels: Mapping[str, Any]) -> None:
     """Registers a backend's kernels, under the operations' names, for one device type ("CPU", "CUDA")."""
-    for name in _SCHEMAS:
+    for name in _SCHEMAS.keys() & kernels.keys():
         _libraries[backend].impl(name, kernels[name], device)
 
 

@@ -252,6 +252,7 @@ def charts_kernel(
     charts,
     marginals,
     results,
+    expectation,
     batch,
     n,
     labels,
@@ -268,8 +269,8 @@ def charts_kernel(
     """Inside, and with ``MARGINALS`` outside. One program per chart of a sentence.
 
     Shapes: ``charts`` ``[1 or 2, charts, batch, parts, cells]``, for inside and outside sums; ``marginals``
-    ``[charts, batch, 1 or 2, cells]``; ``results`` ``[3, charts, batch]``: log partition, problem, expectation. With
-    ``DIFFERENCE`` the second log partition is 0 where no tree is possible.
+    ``[charts, batch, 1 or 2, cells]``; ``results`` ``[2, charts, batch]``: log partition and problem; ``expectation``
+    ``[charts, batch]``. With ``DIFFERENCE`` the second log partition is 0 where no tree is possible.
     """
     mask = (entity_labels, exact(log_rejected), exact(log_other))
     sentence = tl.program_id(0)
@@ -320,7 +321,7 @@ def charts_kernel(
     tl.store(results + all_charts + place, wrong.to(tl.float64))
     if SLOPES:
         mean = load_slope(inner, root, True, cells) + tl.sum(kept_direction, 0)
-        tl.store(results + 2 * all_charts + place, tl.where(possible, mean, 0.0))
+        tl.store(expectation + place, tl.where(possible, mean, 0.0))
     if MARGINALS:
         tl.debug_barrier()
         nan = (mantissa * float("nan")).to(mantissa_type(WIDE))
