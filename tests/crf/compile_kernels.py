@@ -22,7 +22,7 @@ def types(wide: bool, slopes: bool) -> dict[str, str]:
     pointers |= dict.fromkeys(["chart", "charts"], "*i64")
     pointers |= dict.fromkeys(["scores", "direction", "value", "out", "gradient", "normal"], "*fp32")
     pointers |= dict.fromkeys(["results", "expectation", "weights", "best", "uniforms", "scales"], "*fp64")
-    whole = {"log_rejected": "i64", "log_other": "i64", "epsilon": "fp32"}
+    whole = {"log_rejected": "i64", "log_other": "i64", "epsilon": "i64"}
     whole |= {f"{t}_{axis}": "i64" for t in ("scores", "gradient", "normal", "out") for axis in range(4)}
     return pointers | whole | {"marginals": number}
 

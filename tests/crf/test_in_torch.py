@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nestree.crf import PartialTrees, TreeCRF
+from nestree.crf import PartialTrees, TreeCRF, normalize_potentials
 from nestree.crf.kernels import cpu
 from nestree.crf.kernels.ops import operations
 from tests.crf.cases import interpreted, random_scores, using, why_not
@@ -76,6 +76,26 @@ def test_an_expanded_view_gets_its_gradients(each_backend: str) -> None:
 def test_the_gradient_of_a_label_first_view_is_label_first_too() -> None:
     scores = views()["label first"](random_scores(3, 6, 4))
     assert gradient(scores).stride() == scores.stride()
+
+
+def test_lengths_may_be_strided(each_backend: str) -> None:
+    scores = random_scores(3, 6, 4)
+    view = torch.tensor([[6, 0], [2, 0], [5, 0]])[:, 0]
+    for strided, plain in ((view, LENGTHS), (torch.tensor([4]).expand(3), [4, 4, 4])):
+        assert torch.equal(TreeCRF(scores, strided).log_partition, TreeCRF(scores, plain).log_partition)
+        assert torch.equal(TreeCRF(scores, strided).argmax, TreeCRF(scores, plain).argmax)
+        assert torch.equal(normalize_potentials(scores, strided), normalize_potentials(scores, plain))
+
+
+def test_several_gradients_at_a_time(each_backend: str) -> None:
+    if each_backend == "torch":
+        pytest.skip("plain torch computes marginals through autograd, which cannot be batched")
+    scores = random_scores(3, 4, 2).requires_grad_()
+    value = TreeCRF(scores).log_partition
+    batched = torch.autograd.grad(value, scores, torch.eye(3).double(), is_grads_batched=True, retain_graph=True)[0]
+    for sentence in range(3):
+        (alone,) = torch.autograd.grad(value[sentence], scores, retain_graph=True)
+        torch.testing.assert_close(batched[sentence], alone)
 
 
 def test_one_word(each_backend: str) -> None:
@@ -204,7 +224,9 @@ def test_compiled_models_keep_it_as_one_operation_and_do_not_recompile_for_each_
         ("inside", lambda s, n, c: (s, n, None, 0, 0.0, 0.0, True, False, False)),
         ("marginals", lambda s, n, c: (torch.rand(2, 3).double(), s, n, c, 3, 0.1, 0.1, True, None)),
         ("log_prob", lambda s, n, c: (s, n, c, 3, 0.1, 0.0, True, False)),
+        ("log_prob", lambda s, n, c: (s, n, c, 3, 0.1, 0.0, False, False)),
         ("entropy", lambda s, n, c: (s, n, True)),
+        ("entropy", lambda s, n, c: (s, n, False)),
         ("normalize", lambda s, n, c: (s.half(), n, 1e-5)),
         ("slopes", lambda s, n, c: (torch.rand(1, 3).double(), s, torch.rand_like(s), n, c, 3, 0.1, 0.1, False)),
         ("expectation", lambda s, n, c: (s, torch.rand_like(s), n)),
@@ -223,7 +245,20 @@ def test_operations_keep_torchs_rules(operation: str, arguments: Callable[..., t
         TreeCRF(scores)  # so that the backend is loaded
         inputs = arguments(scores, torch.tensor(LENGTHS), PARTIAL.codes.to(scores.device))
         checks = ("test_schema", "test_faketensor")
-        torch.library.opcheck(getattr(operations(name), operation).default, inputs, test_utils=checks)
+        ops = operations(name)
+        torch.library.opcheck(getattr(ops, operation).default, inputs, test_utils=checks)
+        # What goes with it in the backward pass.
+        grad = torch.rand(3).double()
+        if operation == "log_prob" and inputs[-2]:
+            _, state = ops.log_prob(*inputs)
+            torch.library.opcheck(ops.log_prob_backward.default, (grad, *inputs[:-2], state), test_utils=checks)
+        if operation == "entropy" and inputs[-1]:
+            _, state = ops.entropy(*inputs)
+            torch.library.opcheck(ops.entropy_backward.default, (grad, *inputs[:2], state), test_utils=checks)
+        if operation == "normalize":
+            normal, scales = ops.normalize(*inputs)
+            arguments_back = (torch.rand_like(normal), inputs[0], normal, scales, inputs[1])
+            torch.library.opcheck(ops.normalize_backward.default, arguments_back, test_utils=checks)
 
 
 def test_crf_imports_nothing_else_of_the_package() -> None:

@@ -131,6 +131,26 @@ def test_a_sentence_without_a_tree_is_minus_inf_with_zero_gradients(each_backend
         assert (chart == -1).all()
 
 
+def test_gradients_of_a_sentence_without_a_tree_are_zero_whatever_comes_from_above(each_backend: str) -> None:
+    scores = random_scores(2, 4, 3)
+    scores[1, 2, 2] = NEVER
+    scores.requires_grad_()
+    partial = partial_trees([[], []], [4, 4], entity_labels=2)
+    for value in (TreeCRF(scores).log_partition, TreeCRF(scores).log_prob(partial, impossible="-inf")):
+        (gradient,) = torch.autograd.grad(value.square().sum(), scores)
+        assert (gradient[1] == 0).all()
+        assert (gradient[0] != 0).any()
+
+
+def test_of_equally_good_trees_every_backend_takes_the_same(each_backend: str) -> None:
+    n = 20  # more splits than a tile of the GPU kernels
+    for seed in range(3):
+        scores = torch.randint(0, 2, (1, n, n, 2), generator=generator(seed)).float()
+        with backend("torch"):
+            wanted = TreeCRF(scores).argmax
+        assert torch.equal(TreeCRF(scores).argmax, wanted)
+
+
 def test_an_impossible_observation_is_an_error_that_names_the_sentences(each_backend: str) -> None:
     scores = random_scores(4, 4, 3)
     scores[2, 0, 1, 1] = NEVER

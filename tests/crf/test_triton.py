@@ -38,14 +38,27 @@ def test_scores_beyond_the_range_are_refused_or_as_good_as_minus_inf(score: floa
         scores = random_scores(2, 4, 2, dtype=torch.float32)
         scores[1, 1, 2] = score
         if score > 0:
-            with pytest.raises(ValueError, match=r"log_potentials goes to 1e\+05 in sentence 1.*normalize_potentials"):
+            with pytest.raises(ValueError, match=r"goes to 1e\+05 at sentence 1, span \(1, 2\).*normalize_potentials"):
                 _ = TreeCRF(scores).log_partition
             return
         forbidden = scores.masked_fill(scores == score, NEVER)
         torch.testing.assert_close(TreeCRF(scores).log_partition, TreeCRF(forbidden).log_partition)
         scores[1, 0, 1:3] = scores[1, 1, 3] = score  # every tree of the second sentence has one of these
-        with pytest.raises(ValueError, match=r"goes to -1e\+09 in sentence 1, and every tree needs"):
+        with pytest.raises(ValueError, match=r"goes to -1e\+09 at sentence 1, span .*, and every tree needs"):
             _ = TreeCRF(scores).log_partition
+
+
+def test_two_faint_spans_in_every_tree_are_noticed() -> None:
+    if reason := why_not("triton"):
+        pytest.skip(reason)
+    scores = torch.full((1, 8, 8, 1), NEVER)
+    scores[0].diagonal().fill_(0.0)
+    for start, end in ((0, 7), (0, 2), (0, 1), (3, 7), (3, 4), (5, 7), (6, 7)):
+        scores[0, start, end] = 0.0
+    scores[0, 0, 2] = scores[0, 3, 7] = -1e9
+    scores[0, 6, 7] = 200.0
+    with using("triton"), pytest.raises(ValueError, match=r"-1e\+09 at sentence 0, span .*, and every tree needs"):
+        _ = TreeCRF(scores.to(torch.get_default_device())).log_partition
 
 
 def test_charts_that_are_too_large_are_refused() -> None:
@@ -163,7 +176,7 @@ class TestOnAGPU:
         (wanted,) = torch.autograd.grad(self.loss(*arguments), arguments[1])
         torch.testing.assert_close(gradient, wanted)
         assert torch.equal(best, TreeCRF(arguments[0] @ arguments[1], arguments[2]).argmax)
-        # Nothing can be raised from inside a graph: a NaN in shows as a NaN out, in its own sentence.
+        # Nothing can be raised from inside a graph: a NaN in shows as a NaN out.
         arguments[0][1, 0, 0, 0] = float("nan")
         graph.replay()
         assert gradient.isnan().any()

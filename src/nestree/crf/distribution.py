@@ -304,7 +304,7 @@ def _check_lengths(lengths: Tensor | Sequence[int] | None, log_potentials: Tenso
     # On a GPU a look at the numbers would wait for everything under way: the kernels look themselves.
     if batch and not torch.compiler.is_compiling() and (lengths.device.type == "cpu" or backend == "torch"):
         errors.require_lengths(lengths, n)
-    return lengths.to(device, torch.int64)
+    return lengths.to(device, torch.int64).contiguous()
 
 
 def _name(value: object) -> str:

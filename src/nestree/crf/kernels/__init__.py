@@ -121,8 +121,10 @@ def _usual(device: str) -> str:
         return "cpu"
     if device == "cuda" and _has_triton() and not _interpreted():
         return "triton"
-    if device in ("cpu", "cuda"):
-        _warn_once(_NOT_COMPILED if device == "cpu" else _NO_TRITON)
+    if device == "cpu":
+        _warn_once(_NOT_COMPILED)
+    elif device == "cuda":
+        _warn_once(_IS_INTERPRETED if _interpreted() else _NO_TRITON)
     return "torch"
 
 
@@ -132,7 +134,8 @@ def _has_triton() -> bool:
 
 
 def _interpreted() -> bool:
-    return os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+    """As Triton reads the variable."""
+    return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "on", "y")
 
 
 _NOT_COMPILED = (
@@ -147,6 +150,9 @@ _NO_TRITON = (
     "Triton is not installed. It comes with torch's own builds for NVIDIA GPUs on Linux; "
     'elsewhere, try pip install "nestree[gpu]".'
 )
+
+
+_IS_INTERPRETED = "TRITON_INTERPRET is set in the environment, so Triton's kernels do not run on a GPU."
 
 
 @cache

@@ -159,7 +159,6 @@ def log_prob(
 
 def log_prob_backward(
     grad: Tensor,
-    value: Tensor,
     scores: Tensor,
     lengths: Tensor,
     codes: Tensor,
@@ -168,7 +167,7 @@ def log_prob_backward(
     other_weight: float,
     state: Tensor,
 ) -> Tensor:
-    weights = log_prob_weights(grad, value)
+    weights = log_prob_weights(grad)
     return marginals(weights, scores, lengths, codes, entity_labels, rejected_weight, other_weight, True, state)
 
 
@@ -267,7 +266,8 @@ def normalize(scores: Tensor, lengths: Tensor, epsilon: float) -> tuple[Tensor, 
     return out.copy_(normal), scales
 
 
-normalize_backward = plain.normalize_backward
+def normalize_backward(grad: Tensor, scores: Tensor, normal: Tensor, scales: Tensor, lengths: Tensor) -> Tensor:
+    return torch.empty_like(scores).copy_(plain.normalize_backward(grad, scores, normal, scales, lengths))
 
 
 def fallbacks(scores: Tensor, lengths: Tensor) -> int:

@@ -53,12 +53,17 @@ def other_length(sentence: int, length: int, of_partial: int) -> ValueError:
     )
 
 
-def out_of_range(sentence: int, scores: Tensor, too_large: bool) -> ValueError:
-    """The error for numbers beyond what the GPU kernels count with. Shape: the sentence's scores, any."""
-    finite = scores[scores > float("-inf")]
-    extreme = float(finite.max() if too_large else finite.min())
+def out_of_range(scores: Tensor, length: int, sentence: int, too_large: bool) -> ValueError:
+    """The error for numbers beyond what the GPU kernels count with. Shape: the sentence's scores, ``[n, n, label]``."""
+    inner = torch.ones(scores.shape[:2], dtype=torch.bool, device=scores.device).triu(1)
+    inner[:, length:] = inner[0, length - 1] = False  # leaves and root have no limit
+    extreme = -float("inf") if too_large else float("inf")
+    counts = inner[..., None] & (scores > float("-inf"))
+    candidates = torch.where(counts, scores, extreme)
+    place = int(candidates.argmax() if too_large else candidates.argmin())
+    start, end = divmod(place // scores.shape[2], scores.shape[1])
     return ValueError(
-        f"log_potentials goes to {extreme:.3g} in sentence {sentence}, "
+        f"log_potentials goes to {float(scores.flatten()[place]):.3g} at sentence {sentence}, span ({start}, {end}), "
         + ("which is" if too_large else "and every tree needs spans that are")
         + " beyond the range of the GPU kernels. Normalise the potentials (nestree.crf.normalize_potentials), "
         'write -inf for what is forbidden, or use nestree.crf.backend("torch").'

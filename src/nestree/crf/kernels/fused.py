@@ -17,7 +17,7 @@ from torch.autograd import Function
 
 from nestree.crf.kernels import errors, plain
 from nestree.crf.kernels.codes import SpanCodes
-from nestree.crf.kernels.ops import operations
+from nestree.crf.kernels.ops import operations, scaled
 
 NEVER = float("-inf")
 
@@ -124,15 +124,26 @@ def _keep(ctx: Any, name: str, state: Tensor) -> Tensor | None:
     """
     if name != "triton" or torch.compiler.is_compiling():
         return state
-    ctx.gradient = state
+    ctx.gradient = [state]
     return None
 
 
 def _kept(ctx: Any, grad: Tensor) -> Tensor | None:
-    """The gradient that :func:`_keep` kept, once."""
-    gradient = getattr(ctx, "gradient", None)
-    ctx.gradient = None
-    return None if gradient is None else gradient.mul_(grad[:, None, None, None])
+    """The gradient that :func:`_keep` kept, times what came from above; once."""
+    try:
+        gradient: Tensor = ctx.gradient.pop()
+    except (AttributeError, IndexError):
+        return None
+    try:
+        return gradient.mul_(grad[:, None, None, None])
+    except RuntimeError:  # several gradients at a time (is_grads_batched) do not fit into one
+        ctx.gradient.append(gradient)
+        return scaled(gradient, grad)
+
+
+def _unless_impossible(grad: Tensor, value: Tensor) -> Tensor:
+    """What came from above, and 0 for sentences without a tree, whatever came. Shape: ``[batch]``."""
+    return torch.where(value == NEVER, 0.0, grad)
 
 
 class _Inside(Function):
@@ -149,13 +160,15 @@ class _Inside(Function):
         dtype: torch.dtype | None,
     ) -> Tensor:
         total, state = operations(name).inside(scores, lengths, codes, *mask, True, False)
-        ctx.save_for_backward(scores, lengths, codes, _keep(ctx, name, state))
+        value = total[0].to(dtype or torch.float64)
+        ctx.save_for_backward(value, scores, lengths, codes, _keep(ctx, name, state))
         ctx.name, ctx.mask = name, mask
-        return total[0].to(dtype or torch.float64)
+        return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        scores, lengths, codes, state = ctx.saved_tensors
+        value, scores, lengths, codes, state = ctx.saved_tensors
+        grad = _unless_impossible(grad, value)
         again = _differentiable(grad, scores)
         gradient = None if again else _kept(ctx, grad)
         if gradient is None:
@@ -186,22 +199,23 @@ class _LogProb(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         value, scores, lengths, codes, state = ctx.saved_tensors
+        grad = _unless_impossible(grad, value)
         again = _differentiable(grad, scores)
         gradient = None if again else _kept(ctx, grad)
         if again:
-            weights = log_prob_weights(grad, value)
+            weights = log_prob_weights(grad)
             gradient = _marginals(ctx.name, weights, scores, lengths, codes, (*ctx.mask, True), state)
         elif gradient is None:
             ops = operations(ctx.name)
             if state is None:
                 _, state = ops.log_prob(scores, lengths, codes, *ctx.mask, True, False)
-            gradient = ops.log_prob_backward(grad, value, scores, lengths, codes, *ctx.mask, state)
+            gradient = ops.log_prob_backward(grad, scores, lengths, codes, *ctx.mask, state)
         return None, gradient, None, None, None, None
 
 
-def log_prob_weights(grad: Tensor, value: Tensor) -> Tensor:
-    """How the two charts of a log probability count for its gradient. Shape: two of ``[batch]`` to ``[2, batch]``."""
-    grad = grad.double().masked_fill(value == NEVER, 0.0)
+def log_prob_weights(grad: Tensor) -> Tensor:
+    """How the two charts of a log probability count for its gradient. Shape: ``[batch]`` to ``[2, batch]``."""
+    grad = grad.double()
     return torch.stack([grad, -grad])
 
 

@@ -52,8 +52,11 @@ class _Mask(NamedTuple):
 
 @cache
 def _log_bits(weight: float) -> int:
-    """log(weight) as the whole number with the same bits; ``numbers.exact`` turns it back."""
-    value = math.log(weight) if weight > 0 else -math.inf
+    return _bits(math.log(weight) if weight > 0 else -math.inf)
+
+
+def _bits(value: float) -> int:
+    """The whole number with the same bits; ``numbers.exact`` turns it back. Kernels take no float64 numbers."""
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 
 
@@ -168,7 +171,7 @@ def _inputs(
     directed = None if direction is None else direction.contiguous()
     options = {"HAS_CODES": mask.codes is not None, "SLOPES": direction is not None, **_tiles(scores)}
     options["WIDE"] = direction is not None or scores.dtype == torch.float64
-    return (scores.contiguous(), directed, lengths, mask.codes, *mask.weights), options
+    return (scores.contiguous(), directed, lengths.contiguous(), mask.codes, *mask.weights), options
 
 
 # --- The operations of ops.py ----------------------------------------------------------------------------------------
@@ -216,7 +219,6 @@ def log_prob(
 
 def log_prob_backward(
     grad: Tensor,
-    value: Tensor,
     scores: Tensor,
     lengths: Tensor,
     codes: Tensor,
@@ -299,7 +301,7 @@ def best_tree(scores: Tensor, lengths: Tensor) -> Tensor:
         with _on(scores):
             trees.best_tree_kernel[batch,](
                 scores.contiguous(),
-                lengths,
+                lengths.contiguous(),
                 best,
                 choices,
                 nodes,
@@ -324,7 +326,7 @@ def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
         with _on(scores):
             trees.sample_kernel[batch * draws,](
                 scores.contiguous(),
-                lengths,
+                lengths.contiguous(),
                 found.charts,
                 uniforms.contiguous(),
                 nodes,
@@ -349,17 +351,9 @@ def normalize(scores: Tensor, lengths: Tensor, epsilon: float) -> tuple[Tensor, 
     scales = scores.new_empty(batch, dtype=torch.float64)
     if batch:
         with _on(scores):
-            normalization.normalize_kernel[batch,](
-                *_with_strides(scores),
-                *_with_strides(out),
-                lengths,
-                scales,
-                n,
-                labels,
-                epsilon,
-                **_tiles(scores),
-                num_warps=8,
-            )
+            tensors = (*_with_strides(scores), *_with_strides(out), lengths.contiguous(), scales)
+            numbers = (n, labels, _bits(epsilon))
+            normalization.normalize_kernel[batch,](*tensors, *numbers, **_tiles(scores), num_warps=8)
     return out, scales
 
 
@@ -368,7 +362,7 @@ def normalize_backward(grad: Tensor, scores: Tensor, normal: Tensor, scales: Ten
     batch, n, _, labels = scores.shape
     if batch:
         with _on(scores):
-            tensors = (*_with_strides(grad), *_with_strides(normal), *_with_strides(out), lengths, scales)
+            tensors = (*_with_strides(grad), *_with_strides(normal), *_with_strides(out), lengths.contiguous(), scales)
             normalization.normalize_backward_kernel[batch,](*tensors, n, labels, **_tiles(scores), num_warps=8)
     return out
 
@@ -404,11 +398,13 @@ def _raise(problems: Tensor, scores: Tensor, lengths: Tensor, mask: _Mask, stric
         start, end = torch.nonzero(wrong)[0].tolist() if wrong.any() else (0, 0)
         raise ValueError(f"codes hold an unknown value at sentence {sentence}, span ({start}, {end}).")
     if codes is not None and (sentence := sentence_with(spans.OTHER_LENGTH)) is not None:
-        words = int((codes[sentence].diagonal() != REJECTED).sum())
-        raise errors.other_length(sentence, int(lengths[sentence]), words)
+        words = codes[sentence].diagonal() != REJECTED
+        if not bool((words == (torch.arange(n, device=words.device) < words.sum())).all()):
+            raise ValueError(f"codes reject a word of sentence {sentence}: a word by itself is in every tree.")
+        raise errors.other_length(sentence, int(lengths[sentence]), int(words.sum()))
     for problem in (spans.TOO_LARGE, spans.TOO_SMALL):
         if (sentence := sentence_with(problem)) is not None:
-            raise errors.out_of_range(sentence, scores[sentence][grid[sentence]], problem is spans.TOO_LARGE)
+            raise errors.out_of_range(scores[sentence], int(lengths[sentence]), sentence, problem is spans.TOO_LARGE)
     if strict and sentence_with(spans.NO_TREE) is not None:
         total = _charts(scores, lengths, mask).log_partition
         errors.require_trees(total[0], total[-1])

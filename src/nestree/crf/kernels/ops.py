@@ -24,7 +24,7 @@ _SCHEMAS = {
         f"(Tensor scores, Tensor lengths, Tensor codes, {_WEIGHTS}, bool keep, bool strict) -> (Tensor, Tensor)"
     ),
     "log_prob_backward": (
-        f"(Tensor grad, Tensor value, Tensor scores, Tensor lengths, Tensor codes, {_WEIGHTS}, Tensor state) -> Tensor"
+        f"(Tensor grad, Tensor scores, Tensor lengths, Tensor codes, {_WEIGHTS}, Tensor state) -> Tensor"
     ),
     "marginals": f"(Tensor weights, Tensor scores, Tensor lengths, {_MASK}, Tensor? state) -> Tensor",
     "slopes": f"(Tensor weights, Tensor scores, Tensor direction, Tensor lengths, {_MASK}) -> (Tensor, Tensor)",
@@ -116,7 +116,7 @@ def _fakes(new_state: NewState, layout: torch.memory_format) -> dict[str, Callab
     return {
         "inside": inside,
         "log_prob": log_prob,
-        "log_prob_backward": lambda grad, value, scores, *rest: gradient(scores),
+        "log_prob_backward": lambda grad, scores, *rest: gradient(scores),
         "marginals": lambda weights, scores, *rest: gradient(scores),
         "slopes": lambda weights, scores, *rest: (torch.empty_like(weights, dtype=torch.float64), gradient(scores)),
         "expectation": lambda scores, *rest: (double(scores, scores.shape[0]), double(scores, scores.shape[0])),

@@ -3,6 +3,7 @@
 import triton
 import triton.language as tl
 
+from nestree.crf.kernels.triton_kernels.numbers import exact
 from nestree.crf.kernels.triton_kernels.spans import fold
 
 
@@ -60,11 +61,15 @@ def normalize_kernel(
     LABELS: tl.constexpr,
     SPANS: tl.constexpr,
 ):
-    """Writes the spans of ``out``, which holds zeros, and 1 / standard deviation of each sentence."""
+    """Writes the spans of ``out``, which holds zeros, and 1 / standard deviation of each sentence.
+
+    A sentence with an impossible length becomes NaN.
+    """
     scores_at = (scores_0, scores_1, scores_2, scores_3)
     out_at = (out_0, out_1, out_2, out_3)
     sentence = tl.program_id(0)
-    words = tl.minimum(tl.maximum(tl.load(lengths + sentence), 1), n).to(tl.int32)
+    given = tl.load(lengths + sentence)
+    words = tl.minimum(tl.maximum(given, 1), n).to(tl.int32)
     spans = (words + 1) // 2 * (words + 1)
     count = tl.zeros([SPANS, LABELS], tl.float64)
     total = tl.zeros([SPANS, LABELS], tl.float64)
@@ -73,12 +78,12 @@ def normalize_kernel(
         count += counts.to(tl.float64)
         total += tl.where(counts, score, 0.0)
     entries = tl.maximum(_total(count), 1.0)
-    mean = _total(total) / entries
+    mean = tl.where(given == words, _total(total) / entries, float("nan"))
     total = tl.zeros([SPANS, LABELS], tl.float64)
     for first in range(0, spans, SPANS):
         score, counts = _load(scores, scores_at, sentence, first, words, labels, LABELS, SPANS)
         total += tl.where(counts, (score - mean) * (score - mean), 0.0)
-    scale = 1.0 / tl.sqrt(_total(total) / entries + epsilon)
+    scale = 1.0 / tl.sqrt(_total(total) / entries + exact(epsilon))
     tl.store(scales + sentence, scale)
     for first in range(0, spans, SPANS):
         score, _ = _load(scores, scores_at, sentence, first, words, labels, LABELS, SPANS)

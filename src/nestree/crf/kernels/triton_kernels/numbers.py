@@ -23,7 +23,7 @@ def never(wide):
 @triton.constexpr_function
 def floor(wide):
     """The smallest exponent of a possible number."""
-    return -(1 << 60) if wide else -(1 << 28)
+    return -(1 << 59) if wide else -(1 << 27)
 
 
 @triton.constexpr_function

@@ -84,7 +84,7 @@ def _fill_weights(
             score = score.to(tl.float64)
         code = load_codes(codes, sentence, start, end, there, n, HAS_CODES, masked)
         if HAS_CODES:
-            wrong = tl.maximum(wrong, tl.where(there & masked & ((code < REJECTED) | (code >= mask[0])), CODE, 0))
+            wrong = tl.maximum(wrong, tl.where(there & masked & ((code < REJECTED) | (code >= labels)), CODE, 0))
             wrong = tl.maximum(wrong, tl.where(there & (start == end) & (code == REJECTED), OTHER_LENGTH, 0))
         score = masked_scores(score, code, labels, mask[0], mask[1], mask[2], LABELS)
         largest, relative, total = label_sum(score)
@@ -141,21 +141,32 @@ def _add(sums, one, first, other, second, here, cells, SLOPES: tl.constexpr, WID
 
 
 @triton.jit
-def _finish(sums, chart, cell, some, own, own_exponent, cells, SLOPES: tl.constexpr, WIDE: tl.constexpr):
+def _own(chart, cell, some, cells, SLOPES: tl.constexpr, WIDE: tl.constexpr):
+    """The weight of spans that stands in their cells: mantissa, exponent, slope. Shape: ``[STARTS]``."""
+    mantissa, exponent = load_number(chart, cell, some, cells, WIDE)
+    slope = mantissa
+    if SLOPES:
+        slope = load_slope(chart, cell, some, cells)
+    return mantissa, exponent, slope
+
+
+@triton.jit
+def _finish(sums, chart, cell, some, own, cells, SLOPES: tl.constexpr, WIDE: tl.constexpr):
     """Adds up running sums along the steps, and writes them times the span's own weight into the chart.
 
-    Returns what was added up: mantissa, exponent and slope. Shape: ``[STARTS]``.
+    ``own``: from :func:`_own`, before the reductions here make threads wait for each other: a cell is not read again by
+    one thread while another writes it. Returns what was added up: mantissa, exponent and slope. Shape: ``[STARTS]``.
     """
     total, top, slope = sums
     highest = tl.max(top, 0)
     scale = power_of_two(top - highest[None, :], WIDE)
     total = tl.sum(total * scale, 0)
-    mantissa, exponent = normalized(total * own, highest + own_exponent, WIDE)
+    mantissa, exponent = normalized(total * own[0], highest + own[1], WIDE)
     store_number(chart, cell, mantissa, exponent, some, cells, WIDE)
     mean = total
     if SLOPES:
         mean = tl.sum(slope * scale, 0) / tl.where(total > 0, total, 1.0)
-        store_slope(chart, cell, load_slope(chart, cell, some, cells) + mean, some, cells)
+        store_slope(chart, cell, own[2] + mean, some, cells)
     return total, highest, mean
 
 
@@ -171,7 +182,7 @@ def _inside(chart, words, n, SLOPES: tl.constexpr, WIDE: tl.constexpr, STARTS: t
             i = first + tl.arange(0, STARTS)
             some = i < words - width
             cell = row(width, n) + i
-            own, own_exponent = load_number(chart, cell, some, cells, WIDE)
+            own = _own(chart, cell, some, cells, SLOPES, WIDE)
             sums = _nothing(STEPS, STARTS, WIDE)
             for done in range(0, width, STEPS):
                 step = (done + tl.arange(0, STEPS))[:, None]  # the width of the left child
@@ -179,7 +190,7 @@ def _inside(chart, words, n, SLOPES: tl.constexpr, WIDE: tl.constexpr, STARTS: t
                 right = row(width - 1 - step, n) + (i[None, :] + step + 1)
                 here = (step < width) & some[None, :]
                 sums = _add(sums, chart, left, chart, right, here, cells, SLOPES, WIDE)
-            _finish(sums, chart, cell, some, own, own_exponent, cells, SLOPES, WIDE)
+            _finish(sums, chart, cell, some, own, cells, SLOPES, WIDE)
         tl.debug_barrier()
 
 
@@ -213,7 +224,7 @@ def _outside(
             i = first_start + tl.arange(0, STARTS)
             some = i < words - width
             cell = row(width, n) + i
-            own, own_exponent = load_number(outer, cell, some, cells, WIDE)
+            own = _own(outer, cell, some, cells, SLOPES, WIDE)
             sums = _nothing(STEPS, STARTS, WIDE)
             for done in range(0, narrower, STEPS):
                 step = (done + tl.arange(0, STEPS))[:, None]  # the width of the sibling
@@ -228,7 +239,7 @@ def _outside(
                 before = i[None, :] - 1 - step
                 there = here & (before >= 0)
                 sums = _add(sums, outer, parent + before, inner, sibling + before, there, cells, SLOPES, WIDE)
-            total, top, mean = _finish(sums, outer, cell, some, own, own_exponent, cells, SLOPES, WIDE)
+            total, top, mean = _finish(sums, outer, cell, some, own, cells, SLOPES, WIDE)
             mantissa, exponent = load_number(inner, cell, some, cells, WIDE)
             possible = total * mantissa > 0
             ratio = total * mantissa / tl.where(possible, root_mantissa, 1.0)

@@ -58,6 +58,8 @@ def best_tree_kernel(
         for first_start in range(0, words - width, STARTS):
             i = first_start + tl.arange(0, STARTS)
             some = i < words - width
+            cell = row(width, n) + i
+            own = tl.load(best + cell, mask=some, other=float("-inf"))  # before threads wait for each other below
             value = tl.full([STEPS, STARTS], float("-inf"), tl.float64)
             split = tl.zeros([STEPS, STARTS], tl.int32)
             for first in range(0, width, STEPS):
@@ -68,11 +70,9 @@ def best_tree_kernel(
                 found = left + tl.load(best + right, mask=here, other=float("-inf"))
                 split = tl.where(found > value, step, split)
                 value = tl.maximum(found, value)
-            value, place = tl.max(value, 0, return_indices=True)
-            split = tl.sum(tl.where(tl.arange(0, STEPS)[:, None] == place[None, :], split, 0), 0)
-            cell = row(width, n) + i
-            value += tl.load(best + cell, mask=some, other=float("-inf"))
-            tl.store(best + cell, value, mask=some)
+            highest = tl.max(value, 0)
+            split = tl.min(tl.where(value == highest[None, :], split, width), 0)  # of equal ones the first, as on a CPU
+            tl.store(best + cell, own + highest, mask=some)
             tl.store(choices + cells + cell, i + split, mask=some)
         tl.debug_barrier()
     possible = tl.load(best + row(words - 1, n)) > float("-inf")
