@@ -168,7 +168,8 @@ class _Inside(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         value, scores, lengths, codes, state = ctx.saved_tensors
-        grad = _unless_impossible(grad, value)
+        if ctx.name == "triton":  # the CPU's kernels take care of it
+            grad = _unless_impossible(grad, value)
         again = _differentiable(grad, scores)
         gradient = None if again else _kept(ctx, grad)
         if gradient is None:
