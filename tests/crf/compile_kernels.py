@@ -11,7 +11,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from nestree.crf.kernels.triton_kernels import normalization, sums, trees
+from nestree.crf.kernels.triton_kernels import gradients, normalization, sums, trees
 
 HOPPER = GPUTarget("cuda", 90, 32)
 
@@ -48,7 +48,7 @@ def main() -> None:
             compile_kernel(sums.charts_kernel, wide, slopes, MARGINALS=False, marginals=None, **difference, **mask)
             more = {"CHARTS": 2, "SIGN": 1} if codes else {"CHARTS": 1, "SIGN": -1, "value": None, "weights": None}
             more |= {"DIFFERENCE": codes}
-            compile_kernel(sums.gradient_kernel, wide, slopes, **mask, **more)
+            compile_kernel(gradients.gradient_kernel, wide, slopes, **mask, **more)
         if not slopes:
             compile_kernel(trees.sample_kernel, wide)
     compile_kernel(trees.best_tree_kernel)

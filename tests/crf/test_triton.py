@@ -17,10 +17,11 @@ from nestree.crf import PartialTrees, TreeCRF, backend, normalize_potentials
 from tests.crf.cases import NEVER, random_nesting, random_scores, using, why_not
 
 ROOT = Path(__file__).parents[2]
+needs_triton = pytest.mark.skipif(why_not("triton") is not None, reason="Triton is not installed")
 cuda = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU here")]
 
 
-@pytest.mark.skipif(why_not("triton") is not None, reason="Triton is not installed")
+@needs_triton
 def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
@@ -30,10 +31,9 @@ def test_the_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
     assert len(done.stdout.split()) == 23
 
 
+@needs_triton
 @pytest.mark.parametrize("score", [1e5, -1e9])
 def test_scores_beyond_the_range_are_refused_or_as_good_as_minus_inf(score: float) -> None:
-    if reason := why_not("triton"):
-        pytest.skip(reason)
     with using("triton"):
         scores = random_scores(2, 4, 2, dtype=torch.float32)
         scores[1, 1, 2] = score
@@ -48,9 +48,8 @@ def test_scores_beyond_the_range_are_refused_or_as_good_as_minus_inf(score: floa
             _ = TreeCRF(scores).log_partition
 
 
+@needs_triton
 def test_two_faint_spans_in_every_tree_are_noticed() -> None:
-    if reason := why_not("triton"):
-        pytest.skip(reason)
     scores = torch.full((1, 8, 8, 1), NEVER)
     scores[0].diagonal().fill_(0.0)
     for start, end in ((0, 7), (0, 2), (0, 1), (3, 7), (3, 4), (5, 7), (6, 7)):
@@ -61,16 +60,14 @@ def test_two_faint_spans_in_every_tree_are_noticed() -> None:
         _ = TreeCRF(scores.to(torch.get_default_device())).log_partition
 
 
+@needs_triton
 def test_charts_that_are_too_large_are_refused() -> None:
-    if reason := why_not("triton"):
-        pytest.skip(reason)
     with using("triton"), pytest.raises(ValueError, match=r"up to 1025 words, the GPU kernels for up to 1024"):
         _ = TreeCRF(torch.zeros(1, 1, 1, 1).expand(1, 1025, 1025, 1)).argmax
 
 
+@needs_triton
 def test_lengths_on_the_device_are_checked_by_the_kernels() -> None:
-    if reason := why_not("triton"):
-        pytest.skip(reason)
     with using("triton"):
         scores = random_scores(2, 4, 2)
         if scores.is_cuda:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nestree.crf.kernels import errors, plain
 from nestree.crf.kernels.fused import log_prob_weights
-from nestree.crf.kernels.ops import chart_count, define, entropy_of, implement, new_normal
+from nestree.crf.kernels.ops import ALL_TREES, ChartMask, define, entropy_of, implement, new_normal
 
 _OPERATIONS = ("inside", "marginals", "slopes", "best_tree", "best_trees", "sample")
 _PROBLEM_LENGTH, _PROBLEM_NOT_FINITE, _PROBLEM_MEMORY, _PROBLEM_CODE = 1, 2, 3, 4
@@ -98,41 +98,26 @@ def _run(operation: str, call: _Call, scores: Tensor, lengths: Tensor) -> int:
     return int(call.fallbacks)
 
 
-def _with_charts(
-    codes: Tensor | None, entity_labels: int, rejected_weight: float, other_weight: float, with_plain: bool
-) -> _Call:
+def _with_charts(mask: ChartMask = ALL_TREES) -> _Call:
+    """A call for these charts; the codes must outlive it (:func:`_plain_codes`)."""
     call = _Call()
-    call.charts, call.masked_charts = chart_count(codes, with_plain), int(codes is not None)
-    call.codes = None if codes is None else codes.data_ptr()
-    call.entity_labels, call.rejected_weight, call.other_weight = entity_labels, rejected_weight, other_weight
+    call.charts, call.masked_charts = mask.charts, int(mask.codes is not None)
+    call.codes = None if mask.codes is None else mask.codes.data_ptr()
+    call.entity_labels, call.rejected_weight, call.other_weight = mask[1:4]
     return call
-
-
-def _plain_chart() -> _Call:
-    return _with_charts(None, 0, 0.0, 0.0, True)
 
 
 def _lengths(lengths: Tensor) -> Tensor:
     return lengths.to(torch.int64).contiguous()
 
 
-def _codes(codes: Tensor | None) -> Tensor | None:
-    return None if codes is None else codes.to(torch.int16).contiguous()
+def _plain_codes(mask: ChartMask) -> ChartMask:
+    return mask if mask.codes is None else mask._replace(codes=mask.codes.to(torch.int16).contiguous())
 
 
-def inside(
-    scores: Tensor,
-    lengths: Tensor,
-    codes: Tensor | None,
-    entity_labels: int,
-    rejected_weight: float,
-    other_weight: float,
-    with_plain: bool,
-    keep: bool,
-    strict: bool,
-) -> tuple[Tensor, Tensor]:
-    lengths, codes = _lengths(lengths), _codes(codes)
-    call = _with_charts(codes, entity_labels, rejected_weight, other_weight, with_plain)
+def inside(scores: Tensor, lengths: Tensor, mask: ChartMask, keep: bool, strict: bool) -> tuple[Tensor, Tensor]:
+    lengths, mask = _lengths(lengths), _plain_codes(mask)
+    call = _with_charts(mask)
     total = torch.empty(call.charts, scores.shape[0], dtype=torch.float64)
     state = _new_state(scores, call.charts) if keep else total.new_empty(0)
     call.log_partition, call.state = total.data_ptr(), state.data_ptr() if keep else None
@@ -142,48 +127,18 @@ def inside(
     return total, state
 
 
-def log_prob(
-    scores: Tensor,
-    lengths: Tensor,
-    codes: Tensor,
-    entity_labels: int,
-    rejected_weight: float,
-    other_weight: float,
-    keep: bool,
-    strict: bool,
-) -> tuple[Tensor, Tensor]:
-    mask = (codes, entity_labels, rejected_weight, other_weight, True)
-    total, state = inside(scores, lengths, *mask, keep, strict)
+def log_prob(scores: Tensor, lengths: Tensor, mask: ChartMask, keep: bool, strict: bool) -> tuple[Tensor, Tensor]:
+    total, state = inside(scores, lengths, mask, keep, strict)
     return plain.difference(*total.unbind(0)).to(scores.dtype), state
 
 
-def log_prob_backward(
-    grad: Tensor,
-    scores: Tensor,
-    lengths: Tensor,
-    codes: Tensor,
-    entity_labels: int,
-    rejected_weight: float,
-    other_weight: float,
-    state: Tensor,
-) -> Tensor:
-    weights = log_prob_weights(grad)
-    return marginals(weights, scores, lengths, codes, entity_labels, rejected_weight, other_weight, True, state)
+def log_prob_backward(grad: Tensor, scores: Tensor, lengths: Tensor, mask: ChartMask, state: Tensor) -> Tensor:
+    return marginals(log_prob_weights(grad), scores, lengths, mask, state)
 
 
-def marginals(
-    weights: Tensor,
-    scores: Tensor,
-    lengths: Tensor,
-    codes: Tensor | None,
-    entity_labels: int,
-    rejected_weight: float,
-    other_weight: float,
-    with_plain: bool,
-    state: Tensor | None,
-) -> Tensor:
-    lengths, codes, weights = _lengths(lengths), _codes(codes), weights.double().contiguous()
-    call = _with_charts(codes, entity_labels, rejected_weight, other_weight, with_plain)
+def marginals(weights: Tensor, scores: Tensor, lengths: Tensor, mask: ChartMask, state: Tensor | None) -> Tensor:
+    lengths, mask, weights = _lengths(lengths), _plain_codes(mask), weights.double().contiguous()
+    call = _with_charts(mask)
     total = torch.zeros(call.charts, scores.shape[0], dtype=torch.float64)
     out = torch.empty_like(scores)
     call.weights, call.log_partition = weights.data_ptr(), total.data_ptr()
@@ -194,18 +149,10 @@ def marginals(
 
 
 def slopes(
-    weights: Tensor,
-    scores: Tensor,
-    direction: Tensor,
-    lengths: Tensor,
-    codes: Tensor | None,
-    entity_labels: int,
-    rejected_weight: float,
-    other_weight: float,
-    with_plain: bool,
+    weights: Tensor, scores: Tensor, direction: Tensor, lengths: Tensor, mask: ChartMask
 ) -> tuple[Tensor, Tensor]:
-    codes = _codes(codes)
-    call = _with_charts(codes, entity_labels, rejected_weight, other_weight, with_plain)
+    mask = _plain_codes(mask)
+    call = _with_charts(mask)
     out = torch.empty_like(scores)
     weights = weights.double().contiguous()
     call.weights, call.out, call.out_at = weights.data_ptr(), out.data_ptr(), _Strides(*out.stride())
@@ -224,7 +171,7 @@ def _expectation(call: _Call, scores: Tensor, direction: Tensor, lengths: Tensor
 
 
 def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    total, mean = _expectation(_plain_chart(), scores, direction, lengths)
+    total, mean = _expectation(_with_charts(), scores, direction, lengths)
     return total[0], mean[0]
 
 
@@ -234,11 +181,11 @@ def entropy(scores: Tensor, lengths: Tensor, keep: bool) -> tuple[Tensor, Tensor
 
 
 def entropy_backward(grad: Tensor, scores: Tensor, lengths: Tensor, state: Tensor) -> Tensor:
-    return slopes(-grad[None], scores, scores, lengths, None, 0, 0.0, 0.0, True)[1]
+    return slopes(-grad[None], scores, scores, lengths, ALL_TREES)[1]
 
 
 def _trees(operation: str, draws: int, scores: Tensor, lengths: Tensor, uniforms: Tensor | None = None) -> Tensor:
-    call = _plain_chart()
+    call = _with_charts()
     batch, n = scores.shape[:2]
     nodes = torch.empty(draws, batch, n, n, dtype=torch.int64)
     total = torch.empty(batch, dtype=torch.float64)
@@ -273,7 +220,7 @@ def normalize_backward(grad: Tensor, scores: Tensor, normal: Tensor, scales: Ten
 def fallbacks(scores: Tensor, lengths: Tensor) -> int:
     """How many sentences leave the scaled range and are computed in log space."""
     total = torch.empty(1, scores.shape[0], dtype=torch.float64)
-    call = _plain_chart()
+    call = _with_charts()
     call.log_partition = total.data_ptr()
     return _run("inside", call, scores, _lengths(lengths))
 

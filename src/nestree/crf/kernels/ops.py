@@ -10,7 +10,7 @@ order. Charts come first in shapes: ``[charts, batch]``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -56,10 +56,47 @@ def define(backend: str, new_state: NewState, layout: torch.memory_format) -> No
         torch.library.register_fake(f"nestree_{backend}::{name}", fake, lib=library)
 
 
+class ChartMask(NamedTuple):
+    """Which charts a kernel computes, and the codes and weights of the masked one."""
+
+    codes: Tensor | None
+    entity_labels: int
+    rejected_weight: float
+    other_weight: float
+    with_plain: bool = True
+
+    @property
+    def charts(self) -> int:
+        """How many charts these are."""
+        return chart_count(self.codes, self.with_plain)
+
+
+ALL_TREES = ChartMask(None, 0, 0.0, 0.0)
+"""The plain chart alone."""
+
+
 def implement(backend: str, device: str, kernels: Mapping[str, Any]) -> None:
-    """Registers a backend's kernels, under the operations' names, for one device type ("CPU", "CUDA")."""
-    for name in _SCHEMAS.keys() & kernels.keys():
-        _libraries[backend].impl(name, kernels[name], device)
+    """Registers a backend's kernels, under the operations' names, for one device type ("CPU", "CUDA").
+
+    A kernel takes the operation's arguments, those from ``codes`` to ``other_weight`` or ``with_plain`` as one
+    :class:`ChartMask`.
+    """
+    for name, schema in _SCHEMAS.items():
+        if name in kernels:
+            _libraries[backend].impl(name, _with_mask(kernels[name], schema), device)
+
+
+def _with_mask(kernel: Callable[..., Any], schema: str) -> Callable[..., Any]:
+    names = [argument.split()[-1] for argument in schema[1:].split(")")[0].split(", ")]
+    if "codes" not in names:
+        return kernel
+    first = names.index("codes")
+    last = names.index("with_plain" if "with_plain" in names else "other_weight") + 1
+
+    def call(*arguments: Any) -> Any:
+        return kernel(*arguments[:first], ChartMask(*arguments[first:last]), *arguments[last:])
+
+    return call
 
 
 def operations(backend: str) -> Any:

@@ -4,7 +4,8 @@
 |--------------------|----------------------------------------------------------------------------|
 | `numbers.py`       | real numbers of unlimited range: a mantissa and a whole exponent           |
 | `spans.py`         | from labelled scores and span codes to one weight per span                 |
-| `sums.py`          | inside, outside, gradients, and the same along a direction                 |
+| `sums.py`          | inside and outside, and the same along a direction                         |
+| `gradients.py`     | from the probabilities of spans to those of their labels                   |
 | `trees.py`         | the best tree, and trees drawn at random                                   |
 | `normalization.py` | potential normalisation                                                    |
 

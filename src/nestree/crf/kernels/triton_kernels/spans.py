@@ -3,7 +3,15 @@
 import triton
 import triton.language as tl
 
-from nestree.crf.kernels.triton_kernels.numbers import LN_2, LOG2_E, floor, largest_exponent, normalized
+from nestree.crf.kernels.triton_kernels.numbers import (
+    LN_2,
+    LOG2_E,
+    floor,
+    largest_exponent,
+    normalized,
+    store_number,
+    store_slope,
+)
 
 LATENT = tl.constexpr(-1)  # as in codes.py
 REJECTED = tl.constexpr(-2)
@@ -17,6 +25,10 @@ OTHER_LENGTH = tl.constexpr(4)
 CODE = tl.constexpr(5)
 NOT_FINITE = tl.constexpr(6)
 LENGTH = tl.constexpr(7)
+
+
+SIZES = ["entity_labels", "log_rejected", "log_other", "batch", "n", "labels"]
+"""Arguments of kernels that change from call to call: they must not lead to another compilation."""
 
 
 @triton.jit
@@ -45,6 +57,14 @@ def label_offsets(sentence, start, end, n, labels, LABELS: tl.constexpr):
     """Where the labels of spans stand in ``[batch, n, n, label]``. Shape: ``[spans]`` to ``[spans, LABELS]``."""
     span = (sentence.to(tl.int64) * n + start) * n + end
     return span[:, None] * labels + tl.arange(0, LABELS)[None, :]
+
+
+@triton.jit
+def block(first, sentence, words, n, labels, LABELS: tl.constexpr, SPANS: tl.constexpr):
+    """Some spans of a sentence: start, end, whether there is one, and for their labels the same and the offsets."""
+    start, end, there = fold(first + tl.arange(0, SPANS), words)
+    here = there[:, None] & (tl.arange(0, LABELS)[None, :] < labels)
+    return start, end, there, here, label_offsets(sentence, start, end, n, labels, LABELS)
 
 
 @triton.jit
@@ -113,3 +133,66 @@ def span_slope(direction, relative, total, factored):
     centred = tl.where(counts, direction - reference[:, None], 0.0)
     mean = tl.sum(centred * relative, 1) / tl.where(total > 0, total, 1.0)
     return mean, centred, reference
+
+
+@triton.jit
+def fill_weights(
+    scores,
+    direction,
+    codes,
+    mask,
+    inner,
+    outer,
+    sentence,
+    masked,
+    words,
+    n,
+    labels,
+    MARGINALS: tl.constexpr,
+    HAS_CODES: tl.constexpr,
+    SLOPES: tl.constexpr,
+    WIDE: tl.constexpr,
+    LABELS: tl.constexpr,
+    SPANS: tl.constexpr,
+):
+    """Writes every span's weight into the charts. Returns what leaves and root keep for themselves, and what is wrong.
+
+    ``mask``: entity_labels, log_rejected, log_other.
+    """
+    cells = n * (n + 1) // 2
+    kept = tl.zeros([SPANS], tl.float64)
+    kept_direction = tl.zeros([SPANS], tl.float64)
+    wrong = tl.zeros([SPANS], tl.int32)
+    for first in range(0, (words + 1) // 2 * (words + 1), SPANS):
+        start, end, there, here, offsets = block(first, sentence, words, n, labels, LABELS, SPANS)
+        score = tl.load(scores + offsets, mask=here, other=float("-inf"))
+        wrong = tl.maximum(wrong, tl.max(tl.where(score < float("inf"), 0, NOT_FINITE), 1))
+        if WIDE:
+            score = score.to(tl.float64)
+        code = load_codes(codes, sentence, start, end, there, n, HAS_CODES, masked)
+        if HAS_CODES:
+            wrong = tl.maximum(wrong, tl.where(there & masked & ((code < REJECTED) | (code >= labels)), CODE, 0))
+            wrong = tl.maximum(wrong, tl.where(there & (start == end) & (code == REJECTED), OTHER_LENGTH, 0))
+        score = masked_scores(score, code, labels, mask[0], mask[1], mask[2], LABELS)
+        largest, relative, total = label_sum(score)
+        factored = unavoidable(start, end, words)
+        too_large = there & (factored == 0) & (largest > largest_exponent(WIDE) * LN_2)
+        wrong = tl.maximum(wrong, tl.where(too_large, TOO_LARGE, 0))
+        mantissa, exponent = span_weight(largest, total, factored, WIDE)
+        cell = row(end - start, n) + start
+        store_number(inner, cell, mantissa, exponent, there, cells, WIDE)
+        if MARGINALS:
+            store_number(outer, cell, mantissa, exponent, there, cells, WIDE)
+        kept += tl.where(there & factored & (total > 0), largest.to(tl.float64), 0.0)
+        if SLOPES:
+            along = tl.load(direction + offsets, mask=here, other=0.0).to(tl.float64)
+            slope, _, reference = span_slope(along, relative, total, factored)
+            store_slope(inner, cell, slope, there, cells)
+            if MARGINALS:
+                store_slope(outer, cell, slope, there, cells)
+            kept_direction += tl.where(there, reference, 0.0)
+    if HAS_CODES:  # codes made for a longer sentence
+        position = words + tl.zeros([SPANS], tl.int32)
+        beyond = load_codes(codes, sentence, position, position, position < n, n, HAS_CODES, masked)
+        wrong = tl.maximum(wrong, tl.where((beyond != REJECTED) & (beyond != EVERY_LABEL), OTHER_LENGTH, 0))
+    return kept, kept_direction, wrong

@@ -1,4 +1,4 @@
-"""Inside and outside, and from them the gradients for labelled scores.
+"""Inside and outside.
 
 With ``SLOPES`` every sum is computed along a direction too: beside a number x stands d log x, which needs no exponent.
 Along the scores themselves these are expectations, so this gives entropies and Hessian-vector products.
@@ -13,7 +13,6 @@ from nestree.crf.kernels.triton_kernels.numbers import (
     LN_2,
     exact,
     floor,
-    largest_exponent,
     load_number,
     load_slope,
     mantissa_type,
@@ -24,91 +23,7 @@ from nestree.crf.kernels.triton_kernels.numbers import (
     store_number,
     store_slope,
 )
-from nestree.crf.kernels.triton_kernels.spans import (
-    CODE,
-    EVERY_LABEL,
-    LENGTH,
-    NO_TREE,
-    NOT_FINITE,
-    OTHER_LENGTH,
-    REJECTED,
-    TOO_LARGE,
-    TOO_SMALL,
-    fold,
-    label_offsets,
-    label_sum,
-    load_codes,
-    masked_scores,
-    row,
-    span_slope,
-    span_weight,
-    unavoidable,
-)
-
-
-@triton.jit
-def _fill_weights(
-    scores,
-    direction,
-    codes,
-    mask,
-    inner,
-    outer,
-    sentence,
-    masked,
-    words,
-    n,
-    labels,
-    MARGINALS: tl.constexpr,
-    HAS_CODES: tl.constexpr,
-    SLOPES: tl.constexpr,
-    WIDE: tl.constexpr,
-    LABELS: tl.constexpr,
-    SPANS: tl.constexpr,
-):
-    """Writes every span's weight into the charts. Returns what leaves and root keep for themselves, and what is wrong.
-
-    ``mask``: entity_labels, log_rejected, log_other.
-    """
-    cells = n * (n + 1) // 2
-    kept = tl.zeros([SPANS], tl.float64)
-    kept_direction = tl.zeros([SPANS], tl.float64)
-    wrong = tl.zeros([SPANS], tl.int32)
-    for first in range(0, (words + 1) // 2 * (words + 1), SPANS):
-        start, end, there = fold(first + tl.arange(0, SPANS), words)
-        here = there[:, None] & (tl.arange(0, LABELS)[None, :] < labels)
-        offsets = label_offsets(sentence, start, end, n, labels, LABELS)
-        score = tl.load(scores + offsets, mask=here, other=float("-inf"))
-        wrong = tl.maximum(wrong, tl.max(tl.where(score < float("inf"), 0, NOT_FINITE), 1))
-        if WIDE:
-            score = score.to(tl.float64)
-        code = load_codes(codes, sentence, start, end, there, n, HAS_CODES, masked)
-        if HAS_CODES:
-            wrong = tl.maximum(wrong, tl.where(there & masked & ((code < REJECTED) | (code >= labels)), CODE, 0))
-            wrong = tl.maximum(wrong, tl.where(there & (start == end) & (code == REJECTED), OTHER_LENGTH, 0))
-        score = masked_scores(score, code, labels, mask[0], mask[1], mask[2], LABELS)
-        largest, relative, total = label_sum(score)
-        factored = unavoidable(start, end, words)
-        too_large = there & (factored == 0) & (largest > largest_exponent(WIDE) * LN_2)
-        wrong = tl.maximum(wrong, tl.where(too_large, TOO_LARGE, 0))
-        mantissa, exponent = span_weight(largest, total, factored, WIDE)
-        cell = row(end - start, n) + start
-        store_number(inner, cell, mantissa, exponent, there, cells, WIDE)
-        if MARGINALS:
-            store_number(outer, cell, mantissa, exponent, there, cells, WIDE)
-        kept += tl.where(there & factored & (total > 0), largest.to(tl.float64), 0.0)
-        if SLOPES:
-            along = tl.load(direction + offsets, mask=here, other=0.0).to(tl.float64)
-            slope, _, reference = span_slope(along, relative, total, factored)
-            store_slope(inner, cell, slope, there, cells)
-            if MARGINALS:
-                store_slope(outer, cell, slope, there, cells)
-            kept_direction += tl.where(there, reference, 0.0)
-    if HAS_CODES:  # codes made for a longer sentence
-        position = words + tl.zeros([SPANS], tl.int32)
-        beyond = load_codes(codes, sentence, position, position, position < n, n, HAS_CODES, masked)
-        wrong = tl.maximum(wrong, tl.where((beyond != REJECTED) & (beyond != EVERY_LABEL), OTHER_LENGTH, 0))
-    return kept, kept_direction, wrong
+from nestree.crf.kernels.triton_kernels.spans import LENGTH, NO_TREE, SIZES, TOO_SMALL, fill_weights, row
 
 
 @triton.jit
@@ -168,9 +83,6 @@ def _finish(sums, chart, cell, some, own, cells, SLOPES: tl.constexpr, WIDE: tl.
         mean = tl.sum(slope * scale, 0) / tl.where(total > 0, total, 1.0)
         store_slope(chart, cell, own[2] + mean, some, cells)
     return total, highest, mean
-
-
-_SIZES = ["entity_labels", "log_rejected", "log_other", "batch", "n", "labels"]
 
 
 @triton.jit
@@ -251,7 +163,7 @@ def _outside(
         tl.debug_barrier()
 
 
-@triton.jit(do_not_specialize=_SIZES)
+@triton.jit(do_not_specialize=SIZES)
 def charts_kernel(
     scores,
     direction,
@@ -295,7 +207,7 @@ def charts_kernel(
     outer = inner + all_charts.to(tl.int64) * parts(WIDE, SLOPES) * cells
     if MARGINALS:
         marginals += place.to(tl.int64) * (2 if SLOPES else 1) * cells
-    kept, kept_direction, wrong = _fill_weights(
+    kept, kept_direction, wrong = fill_weights(
         scores,
         direction,
         codes,
@@ -339,81 +251,3 @@ def charts_kernel(
         store_number(inner, root, nan, exponent, wrong > NO_TREE, cells, WIDE)  # so that gradients show it, too
         tl.debug_barrier()
         _outside(inner, outer, marginals, words, n, SLOPES, WIDE, STARTS, STEPS)
-
-
-@triton.jit(do_not_specialize=_SIZES)
-def gradient_kernel(
-    scores,
-    direction,
-    lengths,
-    codes,
-    entity_labels,
-    log_rejected,
-    log_other,
-    marginals,
-    weights,
-    results,
-    value,
-    out,
-    batch,
-    n,
-    labels,
-    CHARTS: tl.constexpr,
-    DIFFERENCE: tl.constexpr,
-    SIGN: tl.constexpr,
-    HAS_CODES: tl.constexpr,
-    SLOPES: tl.constexpr,
-    WIDE: tl.constexpr,
-    LABELS: tl.constexpr,
-    SPANS: tl.constexpr,
-):
-    """The weighted sum over charts of marginals, or of their change along a direction. Writes all of ``out``.
-
-    Without ``weights`` every chart counts ``SIGN``. With ``DIFFERENCE`` the second chart counts negatively, and nothing
-    counts where the difference of the two log partitions in ``results`` is -inf; it is written to ``value``.
-    """
-    mask = (entity_labels, exact(log_rejected), exact(log_other))
-    blocks = tl.cdiv(n * n, SPANS)
-    sentence = tl.program_id(0) // blocks
-    block = tl.program_id(0) % blocks
-    words = tl.minimum(tl.maximum(tl.load(lengths + sentence), 1), n).to(tl.int32)
-    cells = n * (n + 1) // 2
-    index = block * SPANS + tl.arange(0, SPANS)
-    start = index // n
-    end = index % n
-    there = (start <= end) & (end < words)
-    label = tl.arange(0, LABELS)[None, :]
-    here = there[:, None] & (label < labels)
-    offsets = label_offsets(sentence, start, end, n, labels, LABELS)
-    score = tl.load(scores + offsets, mask=here, other=float("-inf"))
-    along = score
-    if WIDE:
-        score = score.to(tl.float64)
-    if SLOPES:
-        along = tl.load(direction + offsets, mask=here, other=0.0).to(tl.float64)
-    factored = unavoidable(start, end, words)
-    cell = row(end - start, n) + start
-    result = tl.zeros([SPANS, LABELS], tl.float64)
-    if DIFFERENCE:
-        difference = tl.load(results + sentence) - tl.load(results + batch + sentence)
-        tl.store(value + sentence, difference.to(value.dtype.element_ty), mask=block == 0)
-    for which in tl.static_range(CHARTS):
-        place = which * batch + sentence
-        at = place.to(tl.int64) * (2 if SLOPES else 1) * cells + cell
-        weight = tl.zeros([], tl.float64) + SIGN
-        if DIFFERENCE:
-            weight = tl.where(difference == float("-inf"), 0.0, weight * (1 - 2 * which))
-        if weights is not None:
-            weight *= tl.load(weights + place).to(tl.float64)
-        code = load_codes(codes, sentence, start, end, there, n, HAS_CODES, which == 0)
-        masked = masked_scores(score, code, labels, mask[0], mask[1], mask[2], LABELS)
-        _, relative, total = label_sum(masked)
-        marginal = tl.load(marginals + at, mask=there, other=0.0) / tl.where(total > 0, total, 1.0)
-        marginal = (marginal[:, None] * relative).to(tl.float64)
-        if SLOPES:
-            slope, centred, _ = span_slope(along, relative, total, factored)
-            change = tl.load(marginals + at + cells, mask=there, other=0.0) - slope
-            marginal = tl.where(marginal == 0, 0.0, marginal * (change[:, None] + centred))
-        result += marginal * weight
-    result = tl.where(here, result, 0.0)
-    tl.store(out + offsets, result.to(out.dtype.element_ty), mask=(start < n)[:, None] & (label < labels))

@@ -8,7 +8,7 @@ from nestree.crf.kernels.triton_kernels.spans import (
     LENGTH,
     NO_TREE,
     NOT_FINITE,
-    fold,
+    block,
     label_offsets,
     label_sum,
     row,
@@ -44,9 +44,7 @@ def best_tree_kernel(
     nodes += sentence.to(tl.int64) * n * n
     wrong = tl.zeros([SPANS], tl.int32)
     for first in range(0, (words + 1) // 2 * (words + 1), SPANS):
-        start, end, there = fold(first + tl.arange(0, SPANS), words)
-        here = there[:, None] & (tl.arange(0, LABELS)[None, :] < labels)
-        offsets = label_offsets(sentence, start, end, n, labels, LABELS)
+        start, end, there, here, offsets = block(first, sentence, words, n, labels, LABELS, SPANS)
         score = tl.load(scores + offsets, mask=here, other=float("-inf"))
         wrong = tl.maximum(wrong, tl.max(tl.where(score < float("inf"), 0, NOT_FINITE), 1))
         value, label = tl.max(score.to(tl.float64), 1, return_indices=True)
