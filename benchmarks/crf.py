@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import statistics
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +23,7 @@ import torch
 from benchmarks.measure import (
     environment,
     interleaved_medians,
+    interleaved_times,
     peak_extra_cuda_mib,
     peak_extra_mib,
     return_memory_eagerly,
@@ -32,6 +35,7 @@ from nestree.crf import TreeCRF
 
 BATCH, LABELS = 32, 8
 LENGTHS = (20, 30, 60, 100)
+PASSES = 5
 
 BARS = {  # against torch-struct, at every n; on a CPU with one thread
     "cpu": {
@@ -68,10 +72,7 @@ def main() -> None:
     rows = []
     for threads in options.threads if device == "cpu" else [torch.get_num_threads()]:
         torch.set_num_threads(threads)
-        for n in options.lengths:
-            for operation in OPERATIONS:
-                print(f"{threads} threads, n = {n}: {operation}", file=sys.stderr)
-                rows += measure(everyone, operation, Problem(BATCH, n, LABELS, device), n, threads, options.seconds)
+        rows += measure(everyone, OPERATIONS, options.lengths, device, options.seconds)
     print(table(rows, ["op", "n", "threads", "ours_ms", "peer", "peer_ms", "ratio"]))
     content: dict[str, Any] = {"environment": environment(), "rows": rows}
 
@@ -113,24 +114,29 @@ def check_agreement(everyone: list[Contender], problem: Problem) -> None:
 
 
 def measure(
-    everyone: list[Contender], operation: str, problem: Problem, n: int, threads: int, seconds: float
+    everyone: list[Contender], operations: Sequence[str], lengths: list[int], device: str, seconds: float
 ) -> list[dict[str, Any]]:
-    """One row for each peer."""
-    able = [c for c in everyone if c.run(operation, problem) is not None]
-    times = interleaved_medians({c.name: partial(c.run, operation, problem) for c in able}, seconds=seconds)
-    ours = times.pop("nestree")
-    return [
-        {
-            "op": operation,
-            "n": n,
-            "threads": threads,
-            "ours_ms": round(ours, 4),
-            "peer": peer,
-            "peer_ms": round(theirs, 3),
-            "ratio": round(theirs / ours, 2),
-        }
-        for peer, theirs in times.items()
-    ]
+    """One row for each operation, length and peer, from several passes over all: noise comes and goes by the second."""
+    times: dict[tuple[int, str], dict[str, list[float]]] = {}
+    for number in range(PASSES):
+        for n in lengths:
+            problem = Problem(BATCH, n, LABELS, device)
+            for operation in operations:
+                print(f"pass {number + 1} of {PASSES}, n = {n}: {operation}", file=sys.stderr)
+                able = [c for c in everyone if c.run(operation, problem) is not None]
+                runs = {c.name: partial(c.run, operation, problem) for c in able}
+                found = interleaved_times(runs, seconds=seconds / PASSES, rounds=(3, 40))
+                before = times.setdefault((n, operation), {name: [] for name in found})
+                for name, more in found.items():
+                    before[name] += more
+    rows = []
+    for (n, operation), by_name in times.items():
+        medians = {name: statistics.median(found) for name, found in by_name.items()}
+        ours = medians.pop("nestree")
+        for peer, theirs in medians.items():
+            row = {"op": operation, "n": n, "threads": torch.get_num_threads(), "ours_ms": round(ours, 4), "peer": peer}
+            rows.append({**row, "peer_ms": round(theirs, 3), "ratio": round(theirs / ours, 2)})
+    return rows
 
 
 def measure_memory(lengths: list[int], device: str) -> list[dict[str, Any]]:
@@ -184,14 +190,8 @@ def measure_threads(lengths: list[int], seconds: float) -> list[dict[str, Any]]:
 
 def measure_calling_thread(everyone: list[Contender], lengths: list[int], seconds: float) -> list[dict[str, Any]]:
     """The same without the hand-over to autograd's own thread and back, whose time depends on the system."""
-    rows = []
     with torch.autograd.set_multithreading_enabled(False):
-        for n in lengths:
-            problem = Problem(BATCH, n, LABELS, "cuda")
-            for operation in OPERATIONS:
-                if "backward" in operation:
-                    rows += measure(everyone, operation, problem, n, torch.get_num_threads(), seconds)
-    return rows
+        return measure(everyone, [op for op in OPERATIONS if "backward" in op], lengths, "cuda", seconds)
 
 
 def measure_decoding(n: int, seconds: float) -> dict[str, Any]:

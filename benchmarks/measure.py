@@ -24,7 +24,15 @@ RESULTS = Path(__file__).parent / "results"
 def interleaved_medians(
     contenders: Mapping[str, Callable[[], Any]], *, seconds: float = 4.0, rounds: tuple[int, int] = (5, 40)
 ) -> dict[str, float]:
-    """Median milliseconds of each contender, measured in turns: A B C A B C ...
+    """Median milliseconds of each contender, measured in turns."""
+    times = interleaved_times(contenders, seconds=seconds, rounds=rounds)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def interleaved_times(
+    contenders: Mapping[str, Callable[[], Any]], *, seconds: float = 4.0, rounds: tuple[int, int] = (5, 40)
+) -> dict[str, list[float]]:
+    """All times of each contender in milliseconds, measured in turns: A B C A B C ...
 
     A quick contender runs several times in its turn, so that every turn lasts about as long as a few clock ticks of
     noise. Rounds go on until ``seconds`` are spent, within ``rounds``.
@@ -40,7 +48,7 @@ def interleaved_medians(
     ):
         for name, run in contenders.items():
             times[name].extend(_seconds(run) for _ in range(repeats[name]))
-    return {name: statistics.median(found) * 1000 for name, found in times.items()}
+    return {name: [time * 1000 for time in found] for name, found in times.items()}
 
 
 def _seconds(run: Callable[[], Any]) -> float:

@@ -104,7 +104,8 @@ def train_steps(rows: Rows) -> str:
         mine = {row["loss"]: row for row in rows if (row["encoder"], row["set"]) == (encoder, name)}
         cells = []
         for loss, row in mine.items():
-            ratio = f"{row['ratio']:.3f}× ({row['low']:.2f} to {row['high']:.2f})"
+            digits = (3, 2) if row["ratio"] < 10 else (0, 0)
+            ratio = f"{row['ratio']:.{digits[0]}f}× ({row['low']:.{digits[1]}f} to {row['high']:.{digits[1]}f})"
             cells.append(f"{row['step_ms']:.1f} ms" if loss == "(a) local" else ratio)
         lines.append(f"| {encoder}, {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -238,6 +238,8 @@ def measure(trainer: Trainer, encoder: str, name: str, losses: list[str], second
     for batch in batches[: 8 if trainer.device == "cuda" else 1]:  # warm up: every shape once
         for loss in quick:
             runs[loss](batch)
+    gc.collect()
+    gc.freeze()  # what is there already need not be looked through before every turn
     found: dict[str, list[tuple[float, float]]] = {loss: [] for loss in losses}  # seconds, and (a)'s in the same turn
     began, turn = time.perf_counter(), 0
     while turn < 8 or time.perf_counter() - began < seconds:

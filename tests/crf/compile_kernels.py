@@ -18,7 +18,7 @@ HOPPER = GPUTarget("cuda", 90, 32)
 
 def types(wide: bool, slopes: bool) -> dict[str, str]:
     number = "*fp64" if wide else "*fp32"
-    pointers = {"lengths": "*i64", "codes": "*i16", "problems": "*fp64", "choices": "*i32", "nodes": "*i64"}
+    pointers = {"lengths": "*i64", "codes": "*i16", "places": "*i32", "nodes": "*i64"}
     pointers |= dict.fromkeys(["chart", "charts"], "*i64")
     pointers |= dict.fromkeys(["scores", "direction", "value", "out", "gradient", "normal"], "*fp32")
     pointers |= dict.fromkeys(["results", "expectation", "weights", "best", "uniforms", "scales"], "*fp64")

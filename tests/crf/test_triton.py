@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nestree.crf import PartialTrees, TreeCRF, backend, normalize_potentials
+from nestree.crf import NoTreeError, PartialTrees, TreeCRF, backend, normalize_potentials
+from nestree.crf.kernels import later
 from tests.crf.cases import NEVER, random_nesting, random_scores, using, why_not
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +67,28 @@ def test_charts_that_are_too_large_are_refused() -> None:
         _ = TreeCRF(torch.zeros(1, 1, 1, 1).expand(1, 1025, 1025, 1)).argmax
 
 
+def test_checks_that_can_wait_do_so_where_someone_collects_them() -> None:
+    done = []
+
+    def operation(can_wait: bool) -> str:
+        later.check(lambda: done.append(can_wait), can_wait=can_wait)
+        return "result"
+
+    result, checks = later.collecting(operation, True)
+    assert result == "result"
+    assert done == []
+    assert len(checks) == 1
+    checks[0]()
+    assert done == [True]
+    later.collecting(operation, False)
+    operation(True)
+    assert done == [True, False, True]
+    with pytest.raises(ZeroDivisionError):
+        later.collecting(lambda: 1 / 0)
+    operation(True)  # nobody collects any more
+    assert len(done) == 4
+
+
 @needs_triton
 def test_lengths_on_the_device_are_checked_by_the_kernels() -> None:
     with using("triton"):
@@ -109,6 +132,23 @@ class TestOnAGPU:
             found.append([result.detach().cpu().double() for result in results])
         for ours, exact, tolerance in zip(found[1], found[0], [0, 0, 0, 0, 1e-4, 2e-3], strict=True):
             torch.testing.assert_close(ours, exact, rtol=1e-5, atol=tolerance or 1e-3)
+
+    def test_a_training_step_learns_of_bad_sentences_before_the_optimizer_does(self) -> None:
+        partial = PartialTrees.from_spans([[], [(0, 1, 0)]], [3, 3], entity_labels=1).to("cuda")
+        scores = torch.zeros(2, 3, 3, 2, device="cuda")
+        scores[1, 0, 1, 0] = NEVER
+        with pytest.raises(NoTreeError, match=r"sentence 1"):
+            TreeCRF(scores).log_prob(partial)
+        scores.requires_grad_()
+        value = TreeCRF(scores).log_prob(partial)  # does not wait
+        with pytest.raises(NoTreeError, match=r"sentence 1"):
+            value.sum().backward()
+        assert scores.grad is None
+        bad = torch.full((1, 2, 2, 1), float("nan"), device="cuda", requires_grad=True)
+        for name in ("log_partition", "entropy"):
+            value = getattr(TreeCRF(bad), name)
+            with pytest.raises(ValueError, match="NaN"):
+                value.sum().backward()
 
     def test_more_than_2_to_the_31_elements(self) -> None:
         scores = torch.randn(4096, 260, 260, 8, device="cuda")

@@ -66,8 +66,9 @@ class TreeCRF:
                 allow any set of labels).
             smoothing: with partial trees: the weight ε of what they rule out; see :meth:`PartialTrees.mask`.
             scope: with partial trees: what gets that weight.
-            impossible: what happens when no tree agrees: ``"raise"`` a :class:`NoTreeError` that names the sentences,
-                or return ``"-inf"``, with zero gradients.
+            impossible: what happens when no tree agrees: ``"raise"`` a :class:`NoTreeError` that names the sentences
+                (on a GPU, where gradients are wanted, the backward pass raises it), or return ``"-inf"``, with zero
+                gradients.
 
         Shape: ``[batch]``
         """

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from nestree.crf.kernels import errors, plain
+from nestree.crf.kernels import errors, later, plain
 from nestree.crf.kernels.codes import SpanCodes
 from nestree.crf.kernels.ops import operations, scaled
 
@@ -116,6 +116,22 @@ def _slopes(
     return operations(name).slopes(weights, scores, direction, lengths, codes, *mask)
 
 
+def _call(ctx: Any, name: str, operation: str, *arguments: Any) -> tuple[Tensor, Tensor]:
+    """Calls an operation in a forward pass; what a GPU finds wrong, the backward pass raises (:func:`_settle`)."""
+    call = getattr(operations(name), operation)
+    if name != "triton" or torch.compiler.is_compiling():
+        return call(*arguments)
+    results, ctx.checks = later.collecting(call, *arguments)
+    return results
+
+
+def _settle(ctx: Any) -> None:
+    """Raises what was found wrong in the forward pass and put off until now."""
+    for check in getattr(ctx, "checks", ()):
+        check()
+    ctx.checks = []  # they hold on to the scores
+
+
 def _keep(ctx: Any, name: str, state: Tensor) -> Tensor | None:
     """What to save for the backward pass.
 
@@ -135,10 +151,17 @@ def _kept(ctx: Any, grad: Tensor) -> Tensor | None:
     except (AttributeError, IndexError):
         return None
     try:
-        return gradient.mul_(grad[:, None, None, None])
+        return gradient.mul_(grad.view(-1, 1, 1, 1))
     except RuntimeError:  # several gradients at a time (is_grads_batched) do not fit into one
         ctx.gradient.append(gradient)
         return scaled(gradient, grad)
+
+
+def _was_checked(scores: Tensor) -> bool:
+    """Whether an operation that just ran has raised the errors it found; it cannot while a CUDA graph is captured."""
+    if torch.compiler.is_compiling():
+        return False
+    return not (scores.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _unless_impossible(grad: Tensor, value: Tensor) -> Tensor:
@@ -159,7 +182,7 @@ class _Inside(Function):
         mask: Mask,
         dtype: torch.dtype | None,
     ) -> Tensor:
-        total, state = operations(name).inside(scores, lengths, codes, *mask, True, False)
+        total, state = _call(ctx, name, "inside", scores, lengths, codes, *mask, True, False)
         value = total[0].to(dtype or torch.float64)
         ctx.save_for_backward(value, scores, lengths, codes, _keep(ctx, name, state))
         ctx.name, ctx.mask = name, mask
@@ -167,6 +190,7 @@ class _Inside(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        _settle(ctx)
         value, scores, lengths, codes, state = ctx.saved_tensors
         if ctx.name == "triton":  # the CPU's kernels take care of it
             grad = _unless_impossible(grad, value)
@@ -192,15 +216,18 @@ class _LogProb(Function):
         mask: tuple[int, float, float],
         strict: bool,
     ) -> Tensor:
-        value, state = operations(name).log_prob(scores, lengths, codes, *mask, True, strict)
+        value, state = _call(ctx, name, "log_prob", scores, lengths, codes, *mask, True, strict)
         ctx.save_for_backward(value, scores, lengths, codes, _keep(ctx, name, state))
         ctx.name, ctx.mask = name, mask
+        ctx.possible = strict and _was_checked(scores)
         return value
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        _settle(ctx)
         value, scores, lengths, codes, state = ctx.saved_tensors
-        grad = _unless_impossible(grad, value)
+        if not ctx.possible:
+            grad = _unless_impossible(grad, value)
         again = _differentiable(grad, scores)
         gradient = None if again else _kept(ctx, grad)
         if again:
@@ -307,13 +334,14 @@ class _Entropy(Function):
 
     @staticmethod
     def forward(ctx: Any, name: str, scores: Tensor, lengths: Tensor, dtype: torch.dtype) -> Tensor:
-        value, state = operations(name).entropy(scores, lengths, True)
+        value, state = _call(ctx, name, "entropy", scores, lengths, True)
         ctx.save_for_backward(scores, lengths, _keep(ctx, name, state))
         ctx.name = name
         return value.to(dtype)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        _settle(ctx)
         scores, lengths, state = ctx.saved_tensors
         again = _differentiable(grad, scores)
         gradient = None if again else _kept(ctx, grad)

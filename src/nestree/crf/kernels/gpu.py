@@ -12,7 +12,7 @@ import torch
 import triton
 from torch import Tensor
 
-from nestree.crf.kernels.launches import TILE, Found, bits, charts, check_size, gradient, on, tiles
+from nestree.crf.kernels.launches import TILE, bits, charts, check_size, gradient, power_of_2, start, tiles
 from nestree.crf.kernels.ops import ALL_TREES, ChartMask, define, entropy_of, implement, new_normal, scaled
 from nestree.crf.kernels.problems import check
 from nestree.crf.kernels.triton_kernels import normalization, sums, trees
@@ -28,8 +28,8 @@ def _new_state(scores: Tensor, charts: int, slopes: bool) -> Tensor:
 
 def inside(scores: Tensor, lengths: Tensor, mask: ChartMask, keep: bool, strict: bool) -> tuple[Tensor, Tensor]:
     found = charts(scores, lengths, mask, marginals=keep)
-    state = gradient(None, scores, lengths, mask, found) if keep else found.results.new_empty(0)
-    check(found, scores, lengths, mask, strict)
+    state = gradient(found, scores) if keep else found.results.new_empty(0)
+    check(found.results[1], scores, lengths, mask, strict)
     return found.log_partition, state
 
 
@@ -37,11 +37,11 @@ def log_prob(scores: Tensor, lengths: Tensor, mask: ChartMask, keep: bool, stric
     found = charts(scores, lengths, mask, marginals=keep, difference=True)
     if keep:
         value = scores.new_empty(len(lengths))
-        state = gradient(None, scores, lengths, mask, found, value=value)
+        state = gradient(found, scores, value=value)
     else:
         value = (found.log_partition[0] - found.log_partition[1]).to(scores.dtype)
         state = found.results.new_empty(0)
-    check(found, scores, lengths, mask, strict)
+    check(found.results[1], scores, lengths, mask, strict)
     return value, state
 
 
@@ -53,8 +53,8 @@ def marginals(weights: Tensor, scores: Tensor, lengths: Tensor, mask: ChartMask,
     if state is not None:
         return scaled(state, weights[0])
     found = charts(scores, lengths, mask, marginals=True)
-    result = gradient(weights, scores, lengths, mask, found)
-    check(found, scores, lengths, mask)
+    result = gradient(found, scores, weights)
+    check(found.results[1], scores, lengths, mask)
     return result
 
 
@@ -63,12 +63,12 @@ def slopes(
 ) -> tuple[Tensor, Tensor]:
     found = charts(scores, lengths, mask, direction, marginals=True)
     assert found.expectation is not None
-    return found.expectation, gradient(weights, scores, lengths, mask, found, direction)
+    return found.expectation, gradient(found, scores, weights)
 
 
 def expectation(scores: Tensor, direction: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     found = charts(scores, lengths, ALL_TREES, direction)
-    check(found, scores, lengths)
+    check(found.results[1], scores, lengths)
     assert found.expectation is not None
     return found.log_partition[0], found.expectation[0]
 
@@ -79,8 +79,8 @@ def entropy(scores: Tensor, lengths: Tensor, keep: bool) -> tuple[Tensor, Tensor
     value = entropy_of(found.log_partition[0], found.expectation[0])
     state = found.results.new_empty(0)
     if keep:
-        state = gradient(None, scores, lengths, ALL_TREES, found, scores, sign=-1)
-    check(found, scores, lengths)
+        state = gradient(found, scores, sign=-1)
+    check(found.results[1], scores, lengths)
     return value, state
 
 
@@ -91,52 +91,26 @@ def entropy_backward(grad: Tensor, scores: Tensor, lengths: Tensor, state: Tenso
 def best_tree(scores: Tensor, lengths: Tensor) -> Tensor:
     check_size(scores)
     batch, n, _, labels = scores.shape
-    cells = n * (n + 1) // 2
-    nodes = scores.new_full((batch, n, n), -1, dtype=torch.int64)
-    best = scores.new_empty((batch, cells), dtype=torch.float64)
-    choices = scores.new_empty((batch, 2, cells), dtype=torch.int32)
-    results = scores.new_empty((2, 1, batch), dtype=torch.float64)
+    nodes = scores.new_empty((batch, n, n), dtype=torch.int64)
+    places = scores.new_empty((n, batch), dtype=torch.int32)
     if batch:
-        with on(scores):
-            trees.best_tree_kernel[batch,](
-                scores.contiguous(),
-                lengths.contiguous(),
-                best,
-                choices,
-                nodes,
-                results[1],
-                n,
-                labels,
-                WORDS=triton.next_power_of_2(n),
-                **tiles(scores),
-                **TILE,
-            )
-    check(Found(results, best), scores, lengths)
+        tensors = (scores.contiguous(), lengths.contiguous(), nodes, nodes.view(torch.float64), places)
+        constants = {**tiles(scores), **TILE, "WORDS": power_of_2(n)}
+        start(trees.best_tree_kernel, (batch, 1, 1), (*tensors, batch, n, labels), constants)
+    check(places[-1:], scores, lengths)
     return nodes
 
 
 def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     found = charts(scores, lengths, ALL_TREES)
-    check(found, scores, lengths)
+    check(found.results[1], scores, lengths)
     batch, n, _, labels = scores.shape
     draws = uniforms.shape[0]
     nodes = scores.new_full((draws, batch, n, n), -1, dtype=torch.int64)
     if batch and draws:
-        with on(scores):
-            trees.sample_kernel[batch * draws,](
-                scores.contiguous(),
-                lengths.contiguous(),
-                found.charts,
-                uniforms.contiguous(),
-                nodes,
-                batch,
-                n,
-                labels,
-                WIDE=scores.dtype == torch.float64,
-                LABELS=triton.next_power_of_2(labels),
-                WORDS=triton.next_power_of_2(n),
-                num_warps=1,
-            )
+        tensors = (scores.contiguous(), lengths.contiguous(), found.charts, uniforms.contiguous(), nodes)
+        constants = {"WIDE": scores.dtype == torch.float64, "LABELS": power_of_2(labels), "WORDS": power_of_2(n)}
+        start(trees.sample_kernel, (batch * draws, 1, 1), (*tensors, batch, n, labels), {**constants, "num_warps": 1})
     return nodes
 
 
@@ -149,10 +123,9 @@ def normalize(scores: Tensor, lengths: Tensor, epsilon: float) -> tuple[Tensor, 
     batch, n, _, labels = scores.shape
     scales = scores.new_empty(batch, dtype=torch.float64)
     if batch:
-        with on(scores):
-            tensors = (*_with_strides(scores), *_with_strides(out), lengths.contiguous(), scales)
-            numbers = (n, labels, bits(epsilon))
-            normalization.normalize_kernel[batch,](*tensors, *numbers, **tiles(scores), num_warps=8)
+        tensors = (*_with_strides(scores), *_with_strides(out), lengths.contiguous(), scales)
+        constants = {**tiles(scores), "num_warps": 8}
+        start(normalization.normalize_kernel, (batch, 1, 1), (*tensors, n, labels, bits(epsilon)), constants)
     return out, scales
 
 
@@ -160,9 +133,9 @@ def normalize_backward(grad: Tensor, scores: Tensor, normal: Tensor, scales: Ten
     out = torch.zeros_like(scores)
     batch, n, _, labels = scores.shape
     if batch:
-        with on(scores):
-            tensors = (*_with_strides(grad), *_with_strides(normal), *_with_strides(out), lengths.contiguous(), scales)
-            normalization.normalize_backward_kernel[batch,](*tensors, n, labels, **tiles(scores), num_warps=8)
+        tensors = (*_with_strides(grad), *_with_strides(normal), *_with_strides(out), lengths.contiguous(), scales)
+        constants = {**tiles(scores), "num_warps": 8}
+        start(normalization.normalize_backward_kernel, (batch, 1, 1), (*tensors, n, labels), constants)
     return out
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import struct
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-import triton
 from torch import Tensor
+from triton import JITFunction
 
 from nestree.crf.kernels.ops import ChartMask
 from nestree.crf.kernels.triton_kernels import gradients, sums
@@ -22,12 +23,20 @@ TILE = {"STARTS": 64, "STEPS": 16, "num_warps": 8, "num_stages": 1}
 _LABEL_TILE = 2048  # labelled spans that a program reads at a time
 
 
+class Inputs(NamedTuple):
+    """What every kernel over labelled spans takes."""
+
+    arguments: tuple[Any, ...]
+    constants: dict[str, Any]
+
+
 class Found(NamedTuple):
     """What the charts say."""
 
     results: Tensor  # log partition and problem, [2, charts, batch]
     charts: Tensor  # inside sums, or the probabilities of spans
-    expectation: Tensor | None = None  # [charts, batch]
+    expectation: Tensor | None  # [charts, batch]
+    inputs: Inputs
 
     @property
     def log_partition(self) -> Tensor:
@@ -50,7 +59,8 @@ def charts(
     """
     check_size(scores)
     batch, n, _, labels = scores.shape
-    inputs, options = _inputs(scores, lengths, mask, direction)
+    inputs = _inputs(scores, lengths, mask, direction)
+    options = inputs.constants
     results = scores.new_empty((2, mask.charts, batch), dtype=torch.float64)
     expectation = torch.empty_like(results[0]) if options["SLOPES"] else None
     cells, parts = n * (n + 1) // 2, 1 + options["WIDE"] + options["SLOPES"]
@@ -60,23 +70,14 @@ def charts(
         dtype = torch.float64 if options["WIDE"] else torch.float32
         found = scores.new_empty((mask.charts, batch, 1 + options["SLOPES"], cells), dtype=dtype)
     if batch:
-        options |= {"DIFFERENCE": difference, "MARGINALS": marginals, **TILE}
-        with on(scores):
-            sums.charts_kernel[batch, mask.charts](
-                *inputs, memory, found, results, expectation, batch, n, labels, **options
-            )
-    return Found(results, memory if found is None else found, expectation)
+        arguments = (*inputs.arguments, memory, found, results, expectation, batch, n, labels)
+        constants = {**options, "DIFFERENCE": difference, "MARGINALS": marginals, **TILE}
+        start(sums.charts_kernel, (batch, mask.charts, 1), arguments, constants)
+    return Found(results, memory if found is None else found, expectation, inputs)
 
 
 def gradient(
-    weights: Tensor | None,
-    scores: Tensor,
-    lengths: Tensor,
-    mask: ChartMask,
-    found: Found,
-    direction: Tensor | None = None,
-    value: Tensor | None = None,
-    sign: int = 1,
+    found: Found, scores: Tensor, weights: Tensor | None = None, *, value: Tensor | None = None, sign: int = 1
 ) -> Tensor:
     """Gradients of weighted log partitions, or their change along the direction, from the probabilities of spans.
 
@@ -86,27 +87,22 @@ def gradient(
     batch, n, _, labels = scores.shape
     out = torch.empty_like(scores, memory_format=torch.contiguous_format)
     if batch:
-        inputs, options = _inputs(scores, lengths, mask, direction)
-        options |= {"CHARTS": mask.charts, "DIFFERENCE": value is not None, "SIGN": sign, "num_warps": 4}
+        inputs, options = found.inputs
         weights = None if weights is None else weights.contiguous()
-        blocks = triton.cdiv(n * n, options["SPANS"])
-        with on(scores):
-            gradients.gradient_kernel[blocks * batch,](
-                *inputs, found.charts, weights, found.results, value, out, batch, n, labels, **options
-            )
+        arguments = (*inputs, found.charts, weights, found.results, value, out, batch, n, labels)
+        blocks = -(-n * n // options["SPANS"])
+        constants = {**options, "CHARTS": found.results.shape[1], "DIFFERENCE": value is not None}
+        start(gradients.gradient_kernel, (blocks * batch, 1, 1), arguments, {**constants, "SIGN": sign, "num_warps": 4})
     return out
 
 
-def _inputs(
-    scores: Tensor, lengths: Tensor, mask: ChartMask, direction: Tensor | None
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What every kernel over labelled spans takes: arguments, and constants."""
+def _inputs(scores: Tensor, lengths: Tensor, mask: ChartMask, direction: Tensor | None) -> Inputs:
     codes = None if mask.codes is None else mask.codes.to(torch.int16).contiguous()
     directed = None if direction is None else direction.contiguous()
     weights = (mask.entity_labels, _log_bits(mask.rejected_weight), _log_bits(mask.other_weight))
     options = {"HAS_CODES": codes is not None, "SLOPES": direction is not None, **tiles(scores)}
     options["WIDE"] = direction is not None or scores.dtype == torch.float64
-    return (scores.contiguous(), directed, lengths.contiguous(), codes, *weights), options
+    return Inputs((scores.contiguous(), directed, lengths.contiguous(), codes, *weights), options)
 
 
 @lru_cache(maxsize=64)  # as few as there are smoothing weights
@@ -119,19 +115,49 @@ def bits(value: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 
 
-def on(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Kernels start on the current device; this makes it the tensor's."""
-    elsewhere = tensor.is_cuda and tensor.get_device() != torch.cuda.current_device()
-    return torch.cuda.device_of(tensor) if elsewhere else _HERE
+def start(kernel: Any, grid: tuple[int, int, int], arguments: Sequence[Any], constants: dict[str, Any]) -> None:
+    """Starts a kernel on the device of its first argument, a tensor.
+
+    Which compiled form of it fits is looked up by all that Triton's compiler looks at: constants, types, alignment, and
+    of whole numbers their size, whether they are 1 and whether 16 divides them. Triton's own way of finding that out
+    takes longer than a small kernel runs.
+    """
+    device = arguments[0].get_device()
+    kinds: list[Any] = [id(kernel), device, *constants.items()]
+    addresses = 0
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            kinds.append(argument.dtype)
+            addresses |= argument.data_ptr()
+        elif argument is None:
+            kinds.append(None)
+        else:
+            kinds.append((argument == 1) + 2 * (argument % 16 == 0) + 4 * (-(2**31) <= argument < 2**31))
+    key = tuple(kinds)
+    compiled = None if addresses % 16 else _compiled.get(key)
+    elsewhere = device >= 0 and device != torch.cuda.current_device()
+    with torch.cuda.device(device) if elsewhere else _HERE:
+        if compiled is None:
+            compiled = kernel[grid](*arguments, **constants)
+            if isinstance(kernel, JITFunction) and not addresses % 16:
+                _compiled[key] = compiled
+        else:
+            compiled[grid](*arguments, *[constants[name] for name in kernel.arg_names[len(arguments) :]])
 
 
+_compiled: dict[tuple[Any, ...], Any] = {}
 _HERE = nullcontext()
 
 
 def tiles(scores: Tensor) -> dict[str, int]:
     """How many labels and spans a program reads at a time."""
-    labels = triton.next_power_of_2(scores.shape[3])
+    labels = power_of_2(scores.shape[3])
     return {"LABELS": labels, "SPANS": max(1, _LABEL_TILE // labels)}
+
+
+def power_of_2(number: int) -> int:
+    """The smallest that is not less than a positive number."""
+    return 1 << (number - 1).bit_length()
 
 
 def check_size(scores: Tensor) -> None:

@@ -8,23 +8,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nestree.crf.kernels import errors
+from nestree.crf.kernels import errors, later
 from nestree.crf.kernels.codes import REJECTED, span_grid
-from nestree.crf.kernels.launches import Found, charts
+from nestree.crf.kernels.launches import charts
 from nestree.crf.kernels.ops import ALL_TREES, ChartMask
 from nestree.crf.kernels.triton_kernels import spans
 
 
-def check(found: Found, scores: Tensor, lengths: Tensor, mask: ChartMask = ALL_TREES, strict: bool = False) -> None:
-    """Raises what a kernel found wrong. ``strict``: no tree is an error.
+def check(problems: Tensor, scores: Tensor, lengths: Tensor, mask: ChartMask = ALL_TREES, strict: bool = False) -> None:
+    """Raises what a kernel found wrong. ``strict``: no tree is an error. Shape: ``problems`` ``[charts, batch]``.
 
     This waits for the kernel. While a CUDA graph is captured nothing can be waited for: then bad numbers show as NaN.
     """
     if scores.is_cuda and torch.cuda.is_current_stream_capturing():
         return
-    problems = found.results[1].cpu()
-    if any(problems.flatten().tolist()):
-        _raise(problems, scores.detach(), lengths, mask, strict)
+
+    def look() -> None:
+        reports = problems.tolist()
+        if any(any(report) for report in reports):
+            _raise(torch.tensor(reports), scores.detach(), lengths, mask, strict)
+
+    later.check(look, can_wait=scores.is_cuda)
 
 
 def _raise(problems: Tensor, scores: Tensor, lengths: Tensor, mask: ChartMask, strict: bool) -> None:

@@ -15,14 +15,14 @@ from nestree.crf.kernels.triton_kernels.spans import (
 )
 
 
-@triton.jit(do_not_specialize=["n", "labels"])
+@triton.jit(do_not_specialize=["batch", "n", "labels"])
 def best_tree_kernel(
     scores,
     lengths,
-    best,
-    choices,
     nodes,
-    problems,
+    best,
+    places,
+    batch,
     n,
     labels,
     LABELS: tl.constexpr,
@@ -31,26 +31,23 @@ def best_tree_kernel(
     STEPS: tl.constexpr,
     WORDS: tl.constexpr,
 ):
-    """Writes the labels of the best tree's nodes into ``nodes``, which holds -1.
+    """Writes the labels of the best tree's nodes into ``nodes``, and -1 elsewhere. One program per sentence.
 
-    ``best`` (float64) and ``choices`` (labels, then splits) are for the kernel itself. One program per sentence.
+    Until then the memory of ``nodes`` holds the chart: the best scores (``best``: the same memory as float64), then the
+    best splits. ``places`` (``[n, batch]``) gets for each split the span that it splits, and last what is wrong.
     """
     sentence = tl.program_id(0)
     given = tl.load(lengths + sentence)
     words = tl.minimum(tl.maximum(given, 1), n).to(tl.int32)
-    cells = n * (n + 1) // 2
-    best += sentence.to(tl.int64) * cells
-    choices += sentence.to(tl.int64) * 2 * cells
     nodes += sentence.to(tl.int64) * n * n
+    best += sentence.to(tl.int64) * n * n
+    splits = nodes + n * (n + 1) // 2 - n  # a word by itself has none
     wrong = tl.zeros([SPANS], tl.int32)
     for first in range(0, (words + 1) // 2 * (words + 1), SPANS):
         start, end, there, here, offsets = block(first, sentence, words, n, labels, LABELS, SPANS)
         score = tl.load(scores + offsets, mask=here, other=float("-inf"))
         wrong = tl.maximum(wrong, tl.max(tl.where(score < float("inf"), 0, NOT_FINITE), 1))
-        value, label = tl.max(score.to(tl.float64), 1, return_indices=True)
-        cell = row(end - start, n) + start
-        tl.store(best + cell, value, mask=there)
-        tl.store(choices + cell, label, mask=there)
+        tl.store(best + row(end - start, n) + start, tl.max(score.to(tl.float64), 1), mask=there)
     tl.debug_barrier()
     for width in range(1, words):
         for first_start in range(0, words - width, STARTS):
@@ -71,11 +68,10 @@ def best_tree_kernel(
             highest = tl.max(value, 0)
             split = tl.min(tl.where(value == highest[None, :], split, width), 0)  # of equal ones the first, as on a CPU
             tl.store(best + cell, own + highest, mask=some)
-            tl.store(choices + cells + cell, i + split, mask=some)
+            tl.store(splits + cell, (i + split).to(tl.int64), mask=some)
         tl.debug_barrier()
     possible = tl.load(best + row(words - 1, n)) > float("-inf")
     problem = tl.maximum(tl.max(wrong, 0), tl.where(given == words, tl.where(possible, 0, NO_TREE), LENGTH))
-    tl.store(problems + sentence, problem.to(tl.float64))
     words = tl.where(possible, words, 0)
     # Each word follows the spans that hold it, from the root down: as many steps as the tree is deep.
     word = tl.arange(0, WORDS)
@@ -83,18 +79,31 @@ def best_tree_kernel(
     end = tl.zeros([WORDS], tl.int32) + (words - 1)
     inner = (word < words) & (start < end)
     while tl.max(inner.to(tl.int32), 0) > 0:
-        cell = row(end - start, n) + start
-        label = tl.load(choices + cell, mask=inner & (word == start), other=0)
-        tl.store(nodes + start * n + end, label.to(tl.int64), mask=inner & (word == start))
-        split = tl.load(choices + cells + cell, mask=inner, other=0)
+        split = tl.load(splits + row(end - start, n) + start, mask=inner, other=0).to(tl.int32)
+        tl.store(places + split * batch + sentence, start * n + end, mask=inner & (word == split))
         start, end = (
             tl.where(inner & (word > split), split + 1, start),
             tl.where(inner & (word <= split), split, end),
         )
         inner = inner & (start < end)
-    leaf = word < words
-    label = tl.load(choices + word, mask=leaf, other=0)
-    tl.store(nodes + word * n + word, label.to(tl.int64), mask=leaf)
+    tl.store(places + (n - 1) * batch + sentence, problem)
+    tl.debug_barrier()
+    # The chart is not needed any more.
+    for first in range(0, n * n, LABELS * SPANS):
+        cell = first + tl.arange(0, LABELS * SPANS)
+        tl.store(nodes + cell, tl.full([LABELS * SPANS], -1, tl.int64), mask=cell < n * n)
+    tl.debug_barrier()
+    for first in range(0, 2 * words - 1, SPANS):
+        node = first + tl.arange(0, SPANS)
+        there = node < 2 * words - 1
+        leaf = node * (n + 1)
+        place = tl.load(places + (node - words) * batch + sentence, mask=there & (node >= words), other=0)
+        place = tl.where(node < words, leaf, place)
+        here = there[:, None] & (tl.arange(0, LABELS)[None, :] < labels)
+        offsets = label_offsets(sentence, place // n, place % n, n, labels, LABELS)
+        score = tl.load(scores + offsets, mask=here, other=float("-inf"))
+        _, label = tl.max(score, 1, return_indices=True)
+        tl.store(nodes + place, label.to(tl.int64), mask=there)
 
 
 @triton.jit(do_not_specialize=["batch", "n", "labels"])
