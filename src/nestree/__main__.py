@@ -1,0 +1,7 @@
+"""``python -m nestree``."""
+
+import sys
+
+from nestree.cli.main import main
+
+sys.exit(main())

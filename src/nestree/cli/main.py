@@ -1,0 +1,43 @@
+"""``nestree``: the entry point of all commands."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from nestree import __version__
+from nestree.cli import data
+from nestree.data.errors import DataError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns its exit status: 0 done, 1 something was found, 2 it could not be done."""
+    parser = argparse.ArgumentParser(
+        prog="nestree", description="Nested named entities with partially-observed TreeCRFs."
+    )
+    parser.add_argument("--version", action="version", version=f"nestree {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    data.add_commands(commands)
+    options = parser.parse_args(arguments)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except ImportError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""Annotated text: read exactly or refused clearly, checked, counted, converted. No torch here.
+
+::
+
+    from nestree.data import read, write
+    for document in read("train.data"):
+        print(document.words, document.entities)
+    write(read("corpus/"), "corpus.jsonl")
+"""
+
+from nestree.data.conversion import convert, fit
+from nestree.data.errors import DataError
+from nestree.data.formats import FORMATS, detect
+from nestree.data.formats.base import Format
+from nestree.data.model import Document, Entity, Source, Token, Tokens
+from nestree.data.policies import Policies, apply, join_labels, split_label
+from nestree.data.reading import read, write
+from nestree.data.report import Note, Report
+from nestree.data.splitting import Splitter, best_words
+
+__all__ = [
+    "FORMATS",
+    "DataError",
+    "Document",
+    "Entity",
+    "Format",
+    "Note",
+    "Policies",
+    "Report",
+    "Source",
+    "Splitter",
+    "Token",
+    "Tokens",
+    "apply",
+    "best_words",
+    "convert",
+    "detect",
+    "fit",
+    "join_labels",
+    "read",
+    "split_label",
+    "write",
+]

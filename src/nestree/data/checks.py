@@ -1,0 +1,132 @@
+"""Everything about a corpus that could hurt training, with file and line, and how much of it a model can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nestree.data.errors import shown
+from nestree.data.model import Document
+from nestree.data.policies import Policies, apply
+from nestree.data.report import Report
+from nestree.data.splitting import Splitter
+
+ERRORS = {"crossing", "alignment", "discontinuous", "same span", "white space", "leakage", "unseen label"}
+"""Kinds that make the check fail: training would stop, or its result would mislead. Policies excuse the first four."""
+_POLICY = {  # the policy for a kind of fault
+    "alignment": "alignment",
+    "crossing": "crossing",
+    "same span": "same_span",
+    "discontinuous": "discontinuous",
+}
+_COUNTED = {  # what is counted of it
+    "alignment": "entities off token boundaries",
+    "crossing": "crossing entities",
+    "same span": "spans with several labels",
+    "discontinuous": "discontinuous entities",
+}
+_STOPS = {"alignment": "strict", "crossing": "error", "same_span": "error", "discontinuous": "error"}
+_INSTEAD = {"alignment": "expand", "crossing": "drop_shorter", "same_span": "composite", "discontinuous": "cover"}
+_REMEMBERED = 1_000_000
+
+
+@dataclass
+class Check:
+    """Looks through one split after the other; the first is what a model is trained on.
+
+    Args:
+        policies: what training will be told; a kind that they take care of is no error.
+        splitter: for text without words.
+        longest: sentences with more words are mentioned; encoders have a limit.
+    """
+
+    policies: Policies = field(default_factory=Policies)
+    splitter: Splitter = field(default_factory=Splitter)
+    longest: int = 256
+    report: Report = field(default_factory=Report)
+    entities: int = 0
+    as_they_are: int = 0
+
+    def __post_init__(self) -> None:
+        self._seen: dict[int, str] = {}  # a sentence's words to the split they were first seen in
+        self._labels: dict[str, set[str]] = {}
+        self.splits: list[str] = []
+        changes: dict[str, Any] = {
+            name: _INSTEAD[name] for name, value in vars(self.policies).items() if value == _STOPS[name]
+        }
+        self._lenient = replace(self.policies, **changes)
+
+    def split(self, name: str, documents: Iterable[Document]) -> None:
+        """Looks through a split."""
+        self.splits.append(name)
+        labels: dict[str, str] = {}
+        for document in documents:
+            self._document(document, name, labels)
+        for label, where in labels.items():
+            if len(self.splits) > 1 and label not in self._labels[self.splits[0]]:
+                message = f"no entity of {self.splits[0]} is a {label!r}"
+                self.report.note("unseen label", where, message)
+        self._labels[name] = set(labels)
+
+    def _document(self, document: Document, split: str, labels: dict[str, str]) -> None:
+        for number, entity in enumerate(document.entities):
+            labels.setdefault(entity.label, document.place_of(number))
+            said = document.text[entity.start : entity.end]
+            if said != said.strip():
+                what = "is white space only" if not said.strip() else "begins or ends with white space"
+                self.report.note("white space", document.place_of(number), f"{shown(said)} {entity.label} {what}")
+        if not document.text.strip():
+            self.report.note("empty document", document.place, "it has no text")
+        document = self.splitter.split(document)
+        result = apply(document, self._lenient, self.report)
+        whole = {(one.start, one.end, one.label) for one in document.entities if not one.fragments}
+        self.entities += len(document.entities)
+        self.as_they_are += sum((one.start, one.end, one.label) in whole for one in result.entities)
+        self._sentences(result, split)
+
+    def _sentences(self, document: Document, split: str) -> None:
+        for start, end in document.sentences or ():
+            if end - start > self.longest:
+                message = f"a sentence has {end - start} words: {shown(' '.join(document.words[start : start + 8]))}"
+                self.report.note("long sentence", document.place, message)
+            key = hash(document.words[start:end])
+            first = self._seen.get(key)
+            if first is None:
+                if len(self._seen) < _REMEMBERED:
+                    self._seen[key] = split
+            elif first != split and end - start > 3:  # short ones ("Abstract .") come again by themselves
+                said = shown(" ".join(document.words[start:end]))
+                self.report.note("leakage", document.place, f"this sentence is in {first} too: {said}")
+
+    # --- Results ---
+
+    @property
+    def failed(self) -> list[str]:
+        """The kinds that were found and that nothing takes care of."""
+        return [kind for kind in self.report.counts if kind in ERRORS and not self._excused(kind)]
+
+    def _excused(self, kind: str) -> bool:
+        policy = _POLICY.get(kind)
+        return policy is not None and getattr(self.policies, policy) != _STOPS[policy]
+
+    def reach(self) -> str:
+        """What a model will be able to reach."""
+        lines = [f"{self.as_they_are} of {self.entities} gold entities are representable as they are."]
+        for kind, policy in _POLICY.items():
+            number = self.report.counts[kind]
+            if not number:
+                continue
+            value = getattr(self.policies, policy)
+            if value == _STOPS[policy]:
+                lines.append(
+                    f"{number} {_COUNTED[kind]} would stop training under the policy {policy} = {value}; "
+                    f"{policy} = {_INSTEAD[policy]} would handle them."
+                )
+            else:
+                done = [f"{count} {action}" for (of, action), count in self.report.actions.items() if of == kind]
+                what = f"{number} {_COUNTED[kind]} will be handled by the policy {policy} = {value}"
+                lines.append(f"{what}: {', '.join(done)}.")
+        if self.report.counts["duplicate"]:
+            lines.append(f"{self.report.counts['duplicate']} duplicates are dropped.")
+        return "\n".join(lines)

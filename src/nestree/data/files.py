@@ -1,0 +1,132 @@
+"""Files at the door: opened, decompressed, decoded and counted in lines; strictly, with errors that say where."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, TextIO
+
+from nestree.data.errors import DataError, shown
+
+LONGEST_LINE = 1 << 28
+"""Longer lines, in bytes, are refused: they are not what they pretend to be."""
+_BOM = b"\xef\xbb\xbf"
+_COMPRESSION: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_BROKEN = (gzip.BadGzipFile, EOFError, lzma.LZMAError, zlib.error)
+
+
+Line = tuple[int, str]
+"""The number of a line, from 1, and the line without its end."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file open for reading bytes, decompressed by its ending (.gz, .bz2, .xz)."""
+    try:
+        stream = _COMPRESSION.get(path.suffix, open)(path, "rb")
+    except FileNotFoundError:
+        raise DataError("there is no such file", path=path) from None
+    except OSError as error:
+        raise DataError(f"the file cannot be opened: {error.strerror or error}", path=path) from None
+    with stream:
+        try:
+            yield stream
+        except _BROKEN as error:
+            raise DataError(f"the compressed file is broken: {error}", path=path, advice="Is it complete?") from None
+        except OSError as error:
+            if path.suffix not in _COMPRESSION:
+                raise DataError(f"the file cannot be read: {error.strerror or error}", path=path) from None
+            raise DataError(f"the compressed file is broken: {error}", path=path, advice="Is it complete?") from None
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """The lines of a UTF-8 file, without line ends (LF or CRLF) and without a byte order mark."""
+    with opened(path) as stream:
+        number = 0
+        while True:
+            raw = stream.readline(LONGEST_LINE + 1)
+            if not raw:
+                return
+            number += 1
+            if len(raw) > LONGEST_LINE:
+                raise DataError(
+                    f"the line is longer than {LONGEST_LINE >> 20} MiB",
+                    path=path,
+                    line=number,
+                    advice="Is this a text file with one record per line?",
+                )
+            if number == 1 and raw.startswith(_BOM):
+                raw = raw[3:]
+            if raw[-1:] == b"\n":
+                raw = raw[:-2] if raw[-2:] == b"\r\n" else raw[:-1]
+            try:
+                yield number, raw.decode()
+            except UnicodeDecodeError as error:
+                raise not_utf8(error, path, number) from None
+
+
+def text(path: Path) -> str:
+    """A whole UTF-8 file as it is, line ends included, without a byte order mark."""
+    with opened(path) as stream:
+        raw = stream.read()
+    raw = raw[3:] if raw.startswith(_BOM) else raw
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise not_utf8(error, path, raw.count(b"\n", 0, error.start) + 1) from None
+
+
+def not_utf8(error: UnicodeDecodeError, path: Path, line: int) -> DataError:
+    """The error for bytes that are not UTF-8."""
+    found = shown(bytes(error.object[error.start : error.start + 8]))
+    advice = "Save the file as UTF-8, for example with `iconv -f latin1 -t utf-8`."
+    if b"\0" in error.object[:100]:
+        advice = "It looks like a binary file, or UTF-16; text must be UTF-8."
+    return DataError(f"this is not UTF-8: {found}", path=path, line=line, advice=advice)
+
+
+def head(path: Path, size: int = 1 << 16) -> str:
+    """The beginning of a file as text, for a look at what it is; what cannot be decoded is replaced."""
+    with opened(path) as stream:
+        raw: bytes = stream.read(size)
+    return raw.removeprefix(_BOM).decode(errors="replace")
+
+
+@contextmanager
+def written(path: Path) -> Iterator[TextIO]:
+    """A UTF-8 file for writing, compressed by its ending. It gets its name when it is complete: half a file is none."""
+    partial = path.with_name(f".{path.name}.partial")
+    with _for_writing(path, partial, "wt", encoding="utf-8", newline="\n") as stream:
+        yield stream
+
+
+@contextmanager
+def written_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The same for bytes."""
+    partial = path.with_name(f".{path.name}.partial")
+    with _for_writing(path, partial, "wb") as stream:
+        yield stream
+
+
+@contextmanager
+def _for_writing(path: Path, partial: Path, mode: str, **options: Any) -> Iterator[Any]:
+    opener: Callable[..., IO[Any]] = _COMPRESSION.get(path.suffix, open)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = opener(partial, mode, **options)
+    except OSError as error:
+        raise DataError(f"the file cannot be written: {error.strerror or error}", path=path) from None
+    try:
+        with stream:
+            yield stream
+        partial.replace(path)
+    except UnicodeEncodeError as error:
+        bad = shown(error.object[error.start : error.end])
+        raise DataError(f"{bad} cannot be written as UTF-8", path=path, advice="Lone surrogates are no text.") from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,262 @@
+"""nestree JSON Lines: one document a line, everything kept.
+
+Ends are exclusive. With ``text``, offsets count characters (code points); without it the document is its ``tokens``,
+and offsets count those::
+
+    {"tokens": ["IL-2", "gene"], "entities": [{"start": 0, "end": 1, "label": "protein"}]}
+    {"id": "a1", "text": "IL-2 gene", "entities": [{"start": 0, "end": 4, "label": "protein", "score": 0.9}]}
+
+``docs/data.md`` describes every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from nestree.data.errors import shown
+from nestree.data.formats.base import Format, Options, Peek, Record
+from nestree.data.formats.records import records, write_lines
+from nestree.data.model import Document, Entity, Range, Source, Tokens, check_sentences, out_of_range
+from nestree.data.report import Report
+
+_KEYS = ("id", "text", "tokens", "sentences", "entities", "complete_labels", "unknown", "meta")
+_KNOWN = frozenset(_KEYS)
+_ENTITY_KEYS = ("start", "end", "label", "score", "fragments")
+
+
+def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
+    """Documents of a nestree JSON Lines file. Ends are exclusive."""
+    name = str(path)
+    for line, values in records(path):
+        yield document(values, name, line)
+
+
+def document(values: dict[str, Any], path: str, line: int) -> Document:
+    """A document from the object on its line."""
+    if not values.keys() <= _KNOWN:
+        Record(values, path, line).known(_KEYS, "the document")
+    if values.get("text") is None:
+        return _of_words(values, path, line)
+    return _of_text(Record(values, path, line))
+
+
+def _of_words(values: dict[str, Any], path: str, line: int) -> Document:
+    """The quick way for what most lines hold; whatever is unusual goes through all checks."""
+    record, source = Record(values, path, line), Source(path, line)
+    words: Any = values.get("tokens")
+    if type(words) is not list:
+        record.need("tokens", list)
+    try:
+        text = " ".join(words)
+    except TypeError:
+        record.words(words)
+    if "" in words or "  " in text or not text.isprintable():
+        record.words(words)
+    tokens, count = Tokens.of_words(words), len(words)
+    lengths, new = tokens.lengths, tuple.__new__
+    entities = []
+    listed = values.get("entities") or ()
+    if type(listed) is not list:
+        listed = record.get("entities", list, ())
+    for found in listed:
+        try:
+            start, end, label = found["start"], found["end"], found["label"]
+            usual = len(found) == 3 and type(start) is int and type(end) is int and 0 <= start < end <= count
+        except (KeyError, TypeError):
+            usual = False
+        if usual and type(label) is str and label.strip():
+            # An Entity, without the detour over its constructor.
+            fields = (lengths[start] + start, lengths[end] + end - 1, label, None, start, end, ())
+            entities.append(new(Entity, fields))
+        else:
+            entities.append(_entity_of_words(record, found, tokens))
+    sentences = _sentences(record, count) if "sentences" in values else ((0, count),) if count else ()
+    if len(values) == 1 + ("entities" in values):
+        return Document(text, tuple(entities), tokens, sentences, source=source)
+    unknown = tuple(_ranges(record, "unknown", count))
+    in_characters = tuple(tokens.characters(start, end) for start, end in unknown)
+    return Document(text, tuple(entities), tokens, sentences, **_rest(record), unknown=in_characters, source=source)
+
+
+def _entity_of_words(record: Record, values: Any, tokens: Tokens) -> Entity:
+    part = _entity_record(record, values)
+    start, end, label = part.span(len(tokens), part.need("start", int), part.need("end", int), part.need("label", str))
+    score = part.get("score", (int, float))
+    fragments = tuple(_ranges(part, "fragments", len(tokens)))
+    _check_fragments(part, fragments, start, end)
+    in_characters = tuple(tokens.characters(first, last) for first, last in fragments)
+    score = None if score is None else float(score)
+    return Entity(*tokens.characters(start, end), label, score, start, end, in_characters)
+
+
+def _of_text(record: Record) -> Document:
+    text = record.need("text", str)
+    entities = []
+    for values in record.get("entities", list, ()):
+        part = _entity_record(record, values)
+        score = part.get("score", (int, float))
+        entity = part.entity(text, part.need("start", int), part.need("end", int), part.need("label", str), score)
+        fragments = tuple(_ranges(part, "fragments", len(text)))
+        _check_fragments(part, fragments, entity.start, entity.end)
+        entities.append(entity._replace(fragments=fragments))
+    unknown = tuple(_ranges(record, "unknown", len(text)))
+    found = Document(text, tuple(entities), **_rest(record), unknown=unknown, source=record.source)
+    listed = record.get("tokens", list)
+    if listed is None:
+        if record.values.get("sentences") is not None:
+            record.refuse("'sentences' are ranges of tokens, and there are no 'tokens'")
+        return found
+    tokens = tokens_in(record, text, listed)
+    sentences = _sentences(record, len(tokens)) if record.values.get("sentences") is not None else None
+    return found.with_tokens(tokens, sentences)
+
+
+def _entity_record(record: Record, values: Any) -> Record:
+    if not isinstance(values, dict):
+        record.refuse(f"an entity must be an object, found {shown(values)}")
+    part = Record(values, record.path, record.line)
+    part.known(_ENTITY_KEYS, "an entity")
+    return part
+
+
+def _check_fragments(record: Record, fragments: Sequence[Range], start: int, end: int) -> None:
+    if not fragments:
+        return
+    before = start
+    for number, (first, last) in enumerate(fragments):
+        if first < before or (number == 0 and first != start):
+            record.refuse("'fragments' must be in order, and begin where the entity does")
+        before = last
+    if before != end or len(fragments) < 2:
+        record.refuse("'fragments' must be two or more, and end where the entity does")
+
+
+def tokens_in(record: Record, text: str, listed: list[Any]) -> Tokens:
+    """Tokens of a text, given as pairs of offsets or as words in the order of the text."""
+    starts, ends, at = [], [], 0
+    for item in listed:
+        if isinstance(item, str):
+            start = text.find(item, at)
+            if start < 0 or not item or item.isspace():
+                record.refuse(f"the token {shown(item)} is not in the text after character {at}")
+            end = start + len(item)
+        else:
+            start, end = _pair(record, item, "tokens", len(text))
+            if start < at:
+                record.refuse(f"the token [{start}, {end}) begins before the end of the one before it, {at}")
+            if text[start:end].isspace():
+                record.refuse(f"the token [{start}, {end}) is white space only")
+        starts.append(start)
+        ends.append(end)
+        at = end
+    return Tokens(starts, ends)
+
+
+def _pair(record: Record, item: Any, what: str, size: int) -> Range:
+    if isinstance(item, (list, tuple)) and len(item) == 2 and type(item[0]) is int and type(item[1]) is int:
+        start, end = item
+        if 0 <= start < end <= size:
+            return start, end
+        raise out_of_range(start, end, what, size, "characters or tokens", record.source)
+    return record.refuse(f"{what!r} must hold pairs [start, end], found {shown(item)}")
+
+
+def _ranges(record: Record, key: str, size: int) -> Iterator[Range]:
+    for item in record.get(key, list, ()):
+        yield _pair(record, item, key, size)
+
+
+def _sentences(record: Record, tokens: int) -> tuple[Range, ...]:
+    found = tuple(_ranges(record, "sentences", tokens))
+    if not check_sentences(found, tokens):
+        record.refuse("'sentences' must follow each other without gaps and hold all tokens")
+    return found
+
+
+def _rest(record: Record) -> dict[str, Any]:
+    labels = record.get("complete_labels", list)
+    if labels is not None:
+        labels = tuple(record.label(label) for label in labels)
+    identifier = record.get("id", (str, int), "")
+    return {"id": str(identifier), "complete_labels": labels, "meta": record.get("meta", dict, {})}
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+def write(documents: Iterable[Document], path: Path, options: Options, report: Report) -> None:
+    """Writes documents; everything is kept."""
+    write_lines(map(as_object, documents), path)
+
+
+def as_object(document: Document) -> dict[str, Any]:
+    """A document as the object on its line: of words where that says it all, else of text."""
+    values: dict[str, Any] = {"id": document.id} if document.id else {}
+    tokens, in_words = document.tokens, _is_words(document)
+    values["tokens" if in_words else "text"] = list(document.words) if in_words else document.text
+    if not in_words and tokens is not None:
+        values["tokens"] = [list(token) for token in tokens]
+    if document.sentences is not None and (not in_words or len(document.sentences) > 1):
+        values["sentences"] = [list(sentence) for sentence in document.sentences]
+    values["entities"] = [_entity_object(entity, tokens if in_words else None) for entity in document.entities]
+    if document.complete_labels is not None:
+        values["complete_labels"] = list(document.complete_labels)
+    if document.unknown:
+        values["unknown"] = [list(_counted(tokens if in_words else None, *part)) for part in document.unknown]
+    if document.meta:
+        values["meta"] = dict(document.meta)
+    return values
+
+
+def _is_words(document: Document) -> bool:
+    """Whether words alone say where everything is."""
+    tokens = document.tokens
+    if tokens is None or document.sentences is None or document.text != " ".join(document.words):
+        return False
+    pieces = [piece for entity in document.entities for piece in entity.fragments]
+    placed = all(entity.token_start is not None for entity in document.entities)
+    return placed and all(tokens.exactly(*piece) for piece in (*pieces, *document.unknown))
+
+
+def _counted(tokens: Tokens | None, start: int, end: int) -> Range:
+    """A range of characters, in tokens if there are any to count."""
+    if tokens is None:
+        return start, end
+    found = tokens.exactly(start, end)
+    assert found is not None
+    return found
+
+
+def _entity_object(entity: Entity, tokens: Tokens | None) -> dict[str, Any]:
+    start, end = _counted(tokens, entity.start, entity.end)
+    values: dict[str, Any] = {"start": start, "end": end, "label": entity.label}
+    if entity.score is not None:
+        values["score"] = entity.score
+    if entity.fragments:
+        values["fragments"] = [list(_counted(tokens, *piece)) for piece in entity.fragments]
+    return values
+
+
+def looks(peek: Peek) -> bool:
+    """An object with nothing but our keys, and text or words."""
+    keys = set(peek.record)
+    return bool(keys & {"text", "tokens"}) and keys <= _KNOWN and _not_doccano(peek.record)
+
+
+def _not_doccano(record: dict[str, Any]) -> bool:
+    entities = record.get("entities") or []
+    first = entities[0] if isinstance(entities, list) and entities else {}
+    return not (isinstance(first, dict) and "start_offset" in first)
+
+
+FORMAT = Format(
+    "jsonl",
+    "nestree JSON Lines; text or tokens, exclusive ends; keeps everything",
+    looks,
+    read,
+    write,
+    ".jsonl",
+    pieces=True,
+)
