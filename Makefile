@@ -21,8 +21,10 @@ $(SETUP): pyproject.toml setup.py requirements/dev.txt $(NATIVE)
 	then touch $@; \
 	else echo "The CPU kernels were not built: no C++17 compiler, or it failed. Everything works on plain torch, slower."; fi
 
-demo: setup  ## Draw the paper's example: symbol tree, probability, best tree, marginals
+demo: setup  ## Draw the paper's example: symbol tree, probability, best tree, marginals; count and check a corpus
 	$(BIN)/python examples/paper_example.py
+	$(BIN)/nestree data stats tests/data/corpora/text.jsonl tests/data/corpora/words.conll
+	$(BIN)/nestree data check tests/data/corpora/text.jsonl --show 3
 
 test: setup  ## Run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -40,6 +42,7 @@ bench: setup  ## Compare with torch-struct and supar on this machine, measure gr
 	$(BIN)/python -m benchmarks.train_step --device cpu --encoders minilm --sets ACE GENIA
 	$(BIN)/python -m benchmarks.import_time
 	$(BIN)/python -m benchmarks.paper_algorithms
+	$(BIN)/python -m benchmarks.data
 	$(BIN)/python -m benchmarks.report
 
 bench-gpu:  ## The same on an NVIDIA GPU, and whole training steps (10 minutes; in your own environment: PYTHON=...)

@@ -28,8 +28,11 @@ def main() -> None:
         "paper": paper_table(load("paper-algorithms")["rows"]),
         "machine": machine(found),
     }
-    gpu = load("crf-cuda")
+    gpu, data = load("crf-cuda"), load("data")
     blocks |= {
+        "reading": reading(data["rows"]),
+        "streaming": streaming(data["streams"]),
+        "reading machine": machine(data),
         "gpu ratios": ratios(gpu["rows"]),
         "gpu calling thread": ratios(gpu["calling_thread"]),
         "gpu milliseconds": milliseconds(gpu["rows"]),
@@ -59,6 +62,19 @@ def load(name: str) -> dict[str, Any]:
     """One file of results."""
     found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return found
+
+
+def reading(rows: Rows) -> str:
+    """Ways of reading a corpus."""
+    lines = ["| | ms | times `json.loads` |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {r['what']} | {r['ms']:.0f} | {r['times json.loads']:.2f} |" for r in rows)])
+
+
+def streaming(rows: Rows) -> str:
+    """Memory against the size of the file."""
+    lines = ["| file, MB | documents | peak memory of the process, MiB | seconds |", "|---|---|---|---|"]
+    cells = (f"| {r['megabytes']} | {r['documents']:,} | {r['peak_mib']:.0f} | {r['seconds']:.0f} |" for r in rows)
+    return "\n".join([*lines, *cells])
 
 
 def machine(found: dict[str, Any]) -> str:

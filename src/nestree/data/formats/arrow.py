@@ -15,401 +15,25 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nestree.data import files
 from nestree.data.errors import DataError, shown
-from nestree.data.formats import jsonl, tags
-from nestree.data.formats.base import Format, Options, Peek, Record, choice
+from nestree.data.formats.arrow_rows import Columns, documents_in, plan_for
+from nestree.data.formats.base import Format, Options, Peek
 from nestree.data.formats.records import dumped
-from nestree.data.model import Document, Range, Tokens
+from nestree.data.model import Document, Range
 from nestree.data.report import Report
 
 _BATCH_ROWS = 256  # as Python objects at one time
 _GROUP_ROWS, _GROUP_CHARACTERS = 1000, 1 << 24  # of a row group that we write
-_SPAN_COLUMNS = ("entities", "spans", "ner")
-_TAG_COLUMNS = ("ner", "tags", "labels")
-_CLASSES = "classes whose names stand in the metadata of Hugging Face"
 _OPTIONS = {
     "ends": "of entities: exclusive (default) or inclusive",
     "unit": "what offsets count: auto (default: characters if there is a text), characters or words",
     "tags": "columns with tags, separated by commas; each is a layer",
 }
-
-
-# --- What the columns are --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """How the rows of a table become documents."""
-
-    known: frozenset[str]  # columns that mean something, and
-    meta: tuple[str, ...]  # those that are only kept
-    entities: str = ""  # the column with spans, or
-    tags: tuple[str, ...] = ()  # the columns with tags
-    fields: tuple[str, ...] = ()  # of an entity
-    label: str = "label"  # its field for the label
-    names: Mapping[str, list[str]] | None = None  # class names by column
-    in_words: bool = False
-    inclusive: bool = False
-
-    @property
-    def columns(self) -> list[str]:
-        """All that are read."""
-        return [*self.known, *self.meta]
-
-
-class _Columns:
-    """Names and types of a table's columns, and the complaints about them."""
-
-    def __init__(self, schema: Any, features: Mapping[str, Any], path: str) -> None:
-        import pyarrow.types as kinds
-
-        self.kinds = kinds
-        self.path = path
-        self.features = features
-        self.types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
-        if len(self.types) < len(schema.names):
-            self.refuse("two columns have the same name")
-
-    def refuse(self, what: str) -> Any:
-        """Raises an error that lists the columns."""
-        listed = ", ".join(f"{name} ({shown(str(kind), 40)[1:-1]})" for name, kind in self.types.items())
-        raise DataError(what, path=self.path, advice=f"The columns are: {listed or 'none'}.")
-
-    def is_text(self, kind: Any) -> bool:
-        """Whether values are strings."""
-        of = self.kinds
-        if of.is_dictionary(kind):
-            kind = kind.value_type
-        return any((of.is_string(kind), of.is_large_string(kind), of.is_string_view(kind)))
-
-    def item(self, kind: Any) -> Any:
-        """The type of a list's items, or None if it is no list."""
-        of = self.kinds
-        lists = (of.is_list, of.is_large_list, of.is_fixed_size_list, of.is_list_view, of.is_large_list_view)
-        return kind.value_type if kind is not None and any(check(kind) for check in lists) else None
-
-    def fields(self, kind: Any) -> dict[str, Any]:
-        """The fields of a list of objects, which Hugging Face may keep as an object of lists; empty for other types."""
-        item = self.item(kind)
-        if item is not None and self.kinds.is_struct(item):
-            return {field.name: field.type for field in item}
-        if kind is None or not self.kinds.is_struct(kind):
-            return {}
-        found = {field.name: self.item(field.type) for field in kind}
-        return {} if None in found.values() else found
-
-    def is_pairs(self, kind: Any) -> bool:
-        """Whether values are lists of ranges: objects with start and end, or pairs of numbers."""
-        inner = self.item(self.item(kind))
-        return self.fields(kind).keys() >= {"start", "end"} or (inner is not None and self.kinds.is_integer(inner))
-
-    def is_plain(self, kind: Any) -> bool:
-        """Whether values can be JSON."""
-        of, item = self.kinds, self.item(kind)
-        if item is not None:
-            return self.is_plain(item)
-        if of.is_struct(kind):
-            return all(self.is_plain(field.type) for field in kind)
-        simple = (of.is_null, of.is_boolean, of.is_integer, of.is_floating, self.is_text)
-        return any(check(kind) for check in simple)
-
-    def class_names(self, column: str, field: str | None = None) -> list[str] | None:
-        """The names of classes in a column, or in a field of its objects."""
-        feature = _unwrapped(self.features.get(column))
-        if field is not None:
-            feature = _unwrapped(feature.get(field)) if isinstance(feature, dict) else None
-        names = feature.get("names") if isinstance(feature, dict) else None
-        is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        return names if is_list else None
-
-
-def _unwrapped(feature: Any) -> Any:
-    """What a Hugging Face list holds; they have been written in several ways."""
-    while True:
-        if isinstance(feature, list) and len(feature) == 1:
-            feature = feature[0]
-        elif isinstance(feature, dict) and "_type" in feature and "feature" in feature:
-            feature = feature["feature"]
-        else:
-            return feature
-
-
-def _plan(columns: _Columns, options: Options, report: Report) -> _Plan:
-    types = columns.types
-    if not ({"text", "tokens"} & types.keys()):
-        columns.refuse("there is neither a column 'text' nor a column 'tokens'")
-    has_text = "text" in types
-    if has_text and not columns.is_text(types["text"]):
-        columns.refuse("the column 'text' must hold strings")
-    if "tokens" in types:
-        words = columns.item(types["tokens"])
-        if not ((words is not None and columns.is_text(words)) or (has_text and columns.is_pairs(types["tokens"]))):
-            columns.refuse("the column 'tokens' must hold lists of words, or, beside a text, of their offsets")
-    unit = choice(options, "unit", ("auto", "characters", "words"))
-    spans = "" if "tags" in options else _span_column(columns)
-    layers = () if spans else _tag_columns(columns, options)
-    if (layers or unit == "words") and "tokens" not in types:
-        columns.refuse("there is no column 'tokens', and entities are given in words")
-    known = _known_columns(columns, {"text", "tokens", spans, *layers})
-    others = [name for name in types if name not in known]
-    meta = tuple(name for name in others if columns.is_plain(types[name]))
-    for name in sorted(set(others) - set(meta)):
-        report.note("not kept", columns.path, f"the column {name!r}, of the type {types[name]}", "columns")
-    details = _span_details(columns, spans, report) if spans else _tag_details(columns, layers)
-    return _Plan(
-        known=frozenset(known & types.keys()),
-        meta=meta,
-        entities=spans,
-        tags=layers,
-        in_words=bool(layers) or unit == "words" or (unit == "auto" and not has_text),
-        inclusive=choice(options, "ends", ("exclusive", "inclusive")) == "inclusive",
-        **details,
-    )
-
-
-def _known_columns(columns: _Columns, known: set[str]) -> set[str]:
-    """Adds the columns that our own layout has besides, where they are of its types."""
-    types = columns.types
-    for name in ("sentences", "unknown"):
-        if columns.is_pairs(types.get(name)):
-            known.add(name)
-    labels = columns.item(types.get("complete_labels"))
-    if labels is not None and columns.is_text(labels):
-        known.add("complete_labels")
-    if "id" in types and (columns.is_text(types["id"]) or columns.kinds.is_integer(types["id"])):
-        known.add("id")
-    return known
-
-
-def _span_column(columns: _Columns) -> str:
-    for name in _SPAN_COLUMNS:
-        fields = columns.fields(columns.types.get(name))
-        if fields.keys() >= {"start", "end"} and fields.keys() & {"label", "type"}:
-            return name
-    return ""
-
-
-def _span_details(columns: _Columns, name: str, report: Report) -> dict[str, Any]:
-    fields = columns.fields(columns.types[name])
-    label = "label" if "label" in fields else "type"
-    kept = ["start", "end", label]
-    of = columns.kinds
-    if "score" in fields and (of.is_floating(fields["score"]) or of.is_integer(fields["score"])):
-        kept.append("score")
-    if columns.is_pairs(fields.get("fragments")):
-        kept.append("fragments")
-    names = columns.class_names(name, label)
-    if not columns.is_text(fields[label]) and not (of.is_integer(fields[label]) and names):
-        columns.refuse(f"the labels in {name!r} must be strings, or {_CLASSES}")
-    for field in sorted(fields.keys() - set(kept)):
-        report.note("not kept", columns.path, f"the field {field!r} of {name!r}", "fields of entities")
-    return {"fields": tuple(kept), "label": label, "names": {name: names} if names else {}}
-
-
-def _tag_columns(columns: _Columns, options: Options) -> tuple[str, ...]:
-    types = columns.types
-    if "tags" in options:
-        found = [name.strip() for name in options["tags"].split(",") if name.strip()]
-        for name in found:
-            if name not in types:
-                columns.refuse(f"there is no column {name!r}")
-    else:
-        found = [name for name in types if name.startswith("ner_tags")]
-        found = found or [name for name in _TAG_COLUMNS if columns.item(types.get(name)) is not None][:1]
-    if not found:
-        columns.refuse(
-            "there are no entities: no column 'entities', 'spans' or 'ner' with lists of {start, end, label}, "
-            "and no 'ner_tags' (the option tags=COLUMN names others)"
-        )
-    return tuple(found)
-
-
-def _tag_details(columns: _Columns, layers: Iterable[str]) -> dict[str, Any]:
-    found = {}
-    for name in layers:
-        item, names = columns.item(columns.types[name]), columns.class_names(name)
-        if item is not None and columns.kinds.is_integer(item) and names:
-            found[name] = names
-        elif item is None or not columns.is_text(item):
-            columns.refuse(f"the column {name!r} must hold lists of tags: strings, or {_CLASSES}")
-    return {"names": found}
-
-
-# --- Rows ------------------------------------------------------------------------------------------------------------
-
-
-def documents_of(
-    dataset: Iterable[Mapping[str, Any]],
-    features: Any = None,
-    *,
-    options: Options | None = None,
-    report: Report | None = None,
-    name: str = "dataset",
-) -> Iterator[Document]:
-    """The documents of a ``datasets.Dataset``, or of any rows whose columns are known.
-
-    Args:
-        dataset: rows as dictionaries.
-        features: ``datasets.Features`` or an Arrow schema; None: the dataset's own.
-        options: as of the format "parquet": ends, unit, tags.
-        report: where to note what is not read.
-        name: what errors call it.
-
-    Raises:
-        DataError: a column is missing or of the wrong type, or a row is wrong.
-    """
-    _pyarrow()
-    features = getattr(dataset, "features", None) if features is None else features
-    schema = getattr(features, "arrow_schema", features)
-    if not hasattr(schema, "names"):
-        raise DataError(f"the columns of {name} are not known", advice="Pass `features=`.")
-    plain: Any = getattr(dataset, "with_format", lambda _: dataset)(None)
-    options = options or {}
-    unknown = sorted(options.keys() - _OPTIONS.keys())
-    if unknown:
-        raise DataError(f"there is no option {unknown[0]!r}", advice=f"Known are: {', '.join(_OPTIONS)}.")
-    plan = _plan(_Columns(schema, _features(schema), name), options, Report() if report is None else report)
-    yield from _documents(plain, plan, name)
-
-
-def _documents(rows: Iterable[Mapping[str, Any]], plan: _Plan, path: str) -> Iterator[Document]:
-    for number, row in enumerate(rows, 1):
-        try:
-            found = _document(plan, Record(row, path, number))
-        except DataError as error:
-            raise DataError(f"row {number}: {error.what}", path=path, advice=error.advice) from None
-        yield found
-
-
-def _document(plan: _Plan, record: Record) -> Document:
-    """A row, turned into an object of nestree JSON Lines, which is where it is checked."""
-    row = record.values
-    values: dict[str, Any] = {key: row.get(key) for key in ("id", "complete_labels") if key in plan.known}
-    for key in ("sentences", "unknown"):
-        if key in plan.known and row.get(key) is not None:
-            values[key] = _pairs(record, key, row[key])
-    text, listed = row.get("text"), row.get("tokens")
-    if listed is not None:
-        listed = _pairs(record, "tokens", listed)
-    elif text is None:
-        record.refuse("there is neither a text nor tokens")
-    tokens = None
-    if text is None:
-        words = record.words(listed)
-        text, tokens = " ".join(words), Tokens.of_words(words)
-        values.setdefault("sentences", [(0, len(words))] if words else [])
-    elif listed is not None:
-        tokens = jsonl.tokens_in(record, text, listed)
-    values["text"] = text
-    if tokens is not None:
-        values["tokens"] = [tuple(token) for token in tokens]
-    spans = _entities(plan, record) if plan.entities else _tagged(plan, record, 0 if tokens is None else len(tokens))
-    values["entities"] = [_in_characters(record, span, tokens) for span in spans] if plan.in_words else spans
-    meta = _meta(plan, record)
-    if meta:
-        values["meta"] = meta
-    return jsonl.document(values, record.path, record.line or 0)
-
-
-def _entities(plan: _Plan, record: Record) -> list[dict[str, Any]]:
-    names = (plan.names or {}).get(plan.entities)
-    found = []
-    for item in _objects(record, plan.entities, record.values.get(plan.entities) or [], plan.fields):
-        if not isinstance(item, Mapping):
-            record.refuse(f"{plan.entities!r} must hold objects, found {shown(item)}")
-        label = item.get(plan.label)
-        end = item.get("end")
-        span = {
-            "start": item.get("start"),
-            "end": end + 1 if plan.inclusive and type(end) is int else end,
-            "label": label if names is None else _class_name(record, names, label, plan.entities),
-        }
-        if "score" in plan.fields and item.get("score") is not None:
-            span["score"] = item["score"]
-        if "fragments" in plan.fields and item.get("fragments"):
-            span["fragments"] = _pairs(record, "fragments", item["fragments"])
-        found.append(span)
-    return found
-
-
-def _tagged(plan: _Plan, record: Record, count: int) -> list[dict[str, Any]]:
-    found = []
-    for column in plan.tags:
-        layer, names = record.need(column, list), (plan.names or {}).get(column)
-        if len(layer) != count:
-            record.refuse(f"{column!r} has {len(layer)} tags for {count} tokens")
-        written = layer if names is None else [_class_name(record, names, value, column) for value in layer]
-        if None in written:
-            record.refuse(f"{column!r} has no tag for the word {written.index(None)}")
-        try:
-            spans = tags.decode(written, tags.scheme_of(written if names is None else names))
-        except tags.TagError as error:
-            record.refuse(f"{column!r}, word {error.index}: {error.what}")
-        found += [{"start": start, "end": end, "label": label} for start, end, label in spans]
-    return found
-
-
-def _class_name(record: Record, names: list[str], value: Any, column: str) -> str:
-    if type(value) is not int or not 0 <= value < len(names):
-        record.refuse(f"{column!r} holds the class {shown(value)}, and there are names for 0 to {len(names) - 1}")
-    return names[value]
-
-
-def _in_characters(record: Record, span: dict[str, Any], tokens: Tokens | None) -> dict[str, Any]:
-    if tokens is None:
-        record.refuse("there are no tokens, and entities are given in words")
-
-    def placed(start: Any, end: Any) -> Range:
-        start, end, _ = record.span(len(tokens), start, end, span["label"])
-        return tokens[start].start, tokens[end - 1].end
-
-    start, end = placed(span["start"], span["end"])
-    moved = {**span, "start": start, "end": end}
-    if "fragments" in span:
-        moved["fragments"] = [placed(*piece) for piece in span["fragments"]]
-    return moved
-
-
-def _objects(record: Record, what: str, value: Any, fields: Iterable[str]) -> list[Any]:
-    """A list of objects, also from an object of lists."""
-    if isinstance(value, Mapping):
-        rows = {field: value.get(field) for field in fields}
-        sizes = {len(row) if isinstance(row, list) else -1 for row in rows.values()}
-        if len(sizes) > 1 or -1 in sizes:
-            record.refuse(f"the lists in {what!r} must be of the same length, found {shown(value)}")
-        return [dict(zip(rows, items, strict=True)) for items in zip(*rows.values(), strict=True)]
-    if not isinstance(value, list):
-        record.refuse(f"{what!r} must be a list, found {shown(value)}")
-    return value
-
-
-def _pairs(record: Record, what: str, value: Any) -> list[Any]:
-    """Ranges as pairs, from objects; others stay as they are and are checked later."""
-    found = _objects(record, what, value, ("start", "end"))
-    return [(item.get("start"), item.get("end")) if isinstance(item, Mapping) else item for item in found]
-
-
-def _meta(plan: _Plan, record: Record) -> dict[str, Any]:
-    found = {name: record.values[name] for name in plan.meta if record.values.get(name) is not None}
-    inner = found.get("meta")
-    if isinstance(inner, str):
-        try:
-            inner = json.loads(inner)
-        except (ValueError, RecursionError):
-            return found  # somebody else's column, and just a string
-    if not isinstance(inner, dict):
-        return found
-    del found["meta"]
-    both = sorted(inner.keys() & found.keys())
-    if both:
-        record.refuse(f"{both[0]!r} stands in 'meta', and is a column too")
-    return {**inner, **found}
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
@@ -468,9 +92,9 @@ def read_parquet(path: Path, options: Options, report: Report) -> Iterator[Docum
             # Without these, all of a row group is read at once, and some files are one row group.
             table = pa.parquet.ParquetFile(stream, pre_buffer=False, buffer_size=1 << 16)
             schema = table.schema_arrow
-            plan = _plan(_Columns(schema, _features(schema), str(path)), options, report)
+            plan = plan_for(Columns(schema, _features(schema), str(path)), options, report)
         rows = _rows(table.iter_batches(batch_size=_BATCH_ROWS), plan.columns, path, what)
-        yield from _documents(rows, plan, str(path))
+        yield from documents_in(rows, plan, str(path))
 
 
 def read_datasets(path: Path, options: Options, report: Report) -> Iterator[Document]:
@@ -481,7 +105,7 @@ def read_datasets(path: Path, options: Options, report: Report) -> Iterator[Docu
     info = _json(folder / "dataset_info.json") if (folder / "dataset_info.json").exists() else {}
     with files.opened(parts[0]) as stream, _arrow_at_work(parts[0], what):
         schema = pa.ipc.open_stream(stream).schema
-        plan = _plan(_Columns(schema, _features(schema, info), str(folder)), options, report)
+        plan = plan_for(Columns(schema, _features(schema, info), str(folder)), options, report)
 
     def rows() -> Iterator[dict[str, Any]]:
         for part in parts:
@@ -490,7 +114,7 @@ def read_datasets(path: Path, options: Options, report: Report) -> Iterator[Docu
                     batches = pa.ipc.open_stream(stream)
                 yield from _rows(batches, plan.columns, part, what)
 
-    yield from _documents(rows(), plan, str(folder))
+    yield from documents_in(rows(), plan, str(folder))
 
 
 def _split_folder(path: Path, options: Options) -> Path:
@@ -547,6 +171,40 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DataError(f"a JSON object was expected, found {shown(found)}", path=path)
     return found
+
+
+def documents_of(
+    dataset: Iterable[Mapping[str, Any]],
+    features: Any = None,
+    *,
+    options: Options | None = None,
+    report: Report | None = None,
+    name: str = "dataset",
+) -> Iterator[Document]:
+    """The documents of a ``datasets.Dataset``, or of any rows whose columns are known.
+
+    Args:
+        dataset: rows as dictionaries.
+        features: ``datasets.Features`` or an Arrow schema; None: the dataset's own.
+        options: as of the format "parquet": ends, unit, tags.
+        report: where to note what is not read.
+        name: what errors call it.
+
+    Raises:
+        DataError: a column is missing or of the wrong type, or a row is wrong.
+    """
+    _pyarrow()
+    features = getattr(dataset, "features", None) if features is None else features
+    schema = getattr(features, "arrow_schema", features)
+    if not hasattr(schema, "names"):
+        raise DataError(f"the columns of {name} are not known", advice="Pass `features=`.")
+    plain: Any = getattr(dataset, "with_format", lambda _: dataset)(None)
+    options = options or {}
+    unknown = sorted(options.keys() - _OPTIONS.keys())
+    if unknown:
+        raise DataError(f"there is no option {unknown[0]!r}", advice=f"Known are: {', '.join(_OPTIONS)}.")
+    plan = plan_for(Columns(schema, _features(schema), name), options, Report() if report is None else report)
+    yield from documents_in(plain, plan, name)
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------

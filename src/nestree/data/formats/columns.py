@@ -235,7 +235,7 @@ def write(documents: Iterable[Document], path: Path, options: Options, report: R
         width, marked = 1, False
         for document in documents:
             note_losses(document, report, keeps=("tokens", "sentences", "id"))
-            spans = on_words(document, "columns")
+            spans = _plain_labels(document, on_words(document, "columns"))
             words = list(map(_plain, document.words))
             found = tags.layers(spans, len(words), scheme)
             width = max(width, len(found))
@@ -270,7 +270,7 @@ def write_several(documents: Iterable[Document], path: Path, options: Options, r
     with files.written(path) as stream:
         for document in documents:
             note_losses(document, report, keeps=("tokens",))
-            spans = on_words(document, "conll")
+            spans = _plain_labels(document, on_words(document, "conll"))
             cells = tag_sets(spans, len(document.words), scheme)
             if sorted(tags.decode_sets(cells, scheme)) != sorted(spans):
                 report.note("ambiguous", document.place, "entities of one label cross", "not kept by conll")
@@ -287,6 +287,13 @@ def tag_sets(spans: Iterable[Span], words: int, scheme: str) -> list[list[str]]:
         for at, tag in zip(range(start, end), tags.spelled(start, end, label, scheme), strict=True):
             cells[at].append(tag)
     return [cell or ["O"] for cell in cells]
+
+
+def _plain_labels(document: Document, spans: list[Span]) -> list[Span]:
+    for _, _, label in spans:
+        if any(character in label for character in "\t\n\r|") or label != label.strip():
+            raise DataError(f"{document.place}: the label {shown(label)} cannot stand in a column")
+    return spans
 
 
 def _plain(word: str) -> str:

@@ -23,7 +23,7 @@ from nestree.data.model import Document, Source, out_of_range
 from nestree.data.report import Report
 
 _ENTITIES = re.compile(r"\d+,\d+ \S[^|]*(\|\d+,\d+ \S[^|]*)*")
-_ENTITY = re.compile(r"(-?\d+),(-?\d+) (\S[^|]*)")
+_ENTITY = re.compile(r" *(-?[0-9]{1,9}),(-?[0-9]{1,9}) +([^\s|](?:[^|]*[^\s|])?)\s*")
 
 
 def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
@@ -56,16 +56,15 @@ def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
 
 def _document(block: list[str], path: str, line: int, inclusive: bool) -> Document:
     words = block[0].split(" ")
-    if "" in words:
-        words = block[0].split()
+    if "" in words:  # some files have two spaces between words
+        words = [word for word in words if word]
     tags = block[1] if len(block) == 3 else ""
     if tags and tags.count(" ") + 1 != len(words) and len(tags.split()) != len(words):
         raise DataError(f"there are {len(words)} words and {len(tags.split())} tags", path=path, line=line + 1)
-    source = Source(path, line, ())
     spans = []
     at = line + len(block) - 1
     for part in block[-1].split("|") if block[-1].strip() else ():
-        found = _ENTITY.fullmatch(part.strip())
+        found = _ENTITY.fullmatch(part)
         if found is None:
             raise DataError(
                 f"an entity must be `start,end label`, found {shown(part)}",
@@ -73,12 +72,13 @@ def _document(block: list[str], path: str, line: int, inclusive: bool) -> Docume
                 line=at,
                 advice="Entities are separated by |.",
             )
-        start, end = int(found[1]), int(found[2]) + inclusive
+        first, last, label = found.groups()
+        start, end = int(first), int(last) + inclusive
         if not 0 <= start < end <= len(words):
-            raise out_of_range(start, end, found[3], len(words), "words", Source(path, at))
-        spans.append((start, end, found[3]))
+            raise out_of_range(start, end, label, len(words), "words", Source(path, at))
+        spans.append((start, end, label))
     meta = {"tags": tags} if tags else {}
-    return Document.from_words(words, spans, meta=meta, source=source)
+    return Document.from_words(words, spans, meta=meta, source=Source(path, line))
 
 
 def write(documents: Iterable[Document], path: Path, options: Options, report: Report) -> None:
