@@ -299,6 +299,8 @@ def _plain_labels(document: Document, spans: list[Span]) -> list[Span]:
 def _plain(word: str) -> str:
     if any(character in word for character in "\t\n\r") or word != word.strip():
         raise DataError(f"the word {shown(word)} holds white space, which columns cannot")
+    if word == _START:
+        raise DataError(f"the word {_START} begins a document in columns, and cannot stand there itself")
     return word
 
 
