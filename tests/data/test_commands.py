@@ -86,11 +86,23 @@ def test_check_passes_where_policies_take_care(capsys: Capture) -> None:
     assert out.endswith("passed: nothing that would stop or mislead training\n")
 
 
-def test_check_counts_nothing_as_wrong_in_an_empty_split() -> None:
+def test_a_training_set_without_entities_does_not_pass(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Nothing here."}')
+    assert main(["data", "check", str(path)]) == 1
+    assert "failed: no entities" in capsys.readouterr().out
+
+
+def test_a_file_that_is_given_twice_leaks(capsys: Capture) -> None:
+    path = str(CORPORA / "words.jsonl")
+    assert main(["data", "check", path, path]) == 1
+    assert "failed: leakage" in capsys.readouterr().out
+
+
+def test_check_does_not_say_that_it_handled_what_stops_training(tmp_path: Path) -> None:
     check = Check()
-    check.split("train", [])
-    assert check.failed == []
-    assert check.reach() == "0 of 0 gold entities are representable as they are."
+    check.split("train", [Document.from_words(list("abc"), [(0, 2, "X"), (1, 3, "X")])])
+    assert [note.action for note in check.report] == [""]
 
 
 def test_convert_says_what_it_reads_and_what_was_not_kept(tmp_path: Path, capsys: Capture) -> None:
@@ -110,6 +122,8 @@ def test_convert_does_not_replace_files_unasked(tmp_path: Path, capsys: Capture)
     arguments = ["data", "convert", str(CORPORA / "words.jsonl"), str(target)]
     assert main(arguments) == 2
     assert "there is something already. Name another one, or use --force." in capsys.readouterr().err
+    assert main(["data", "convert", str(CORPORA / "words.jsonl"), str(tmp_path), "--to", "jsonl", "--force"]) == 2
+    assert "there is a folder already, and it is not empty" in capsys.readouterr().err
     assert target.read_text() == "precious"
     assert main([*arguments, "--force"]) == 0
 
@@ -123,6 +137,22 @@ def test_convert_follows_policies(tmp_path: Path, capsys: Capture) -> None:
     assert main(["data", "convert", str(source), str(target), "--alignment", "expand"]) == 0
     assert "alignment: 1 (1 expanded)" in capsys.readouterr().err
     assert next(read(target)).entities[0].tokens == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--set", "tags=9"], "the file has 4 columns; the word is to be in column 1, tags in 9"),
+        (["--set", "tags"], "an option is written OPTION=VALUE"),
+        (["--set", "scheme=bios"], "the option scheme is 'bios'"),
+        (["--language", "english"], "language is 'english'; it is a code of two or three letters"),
+        (["--plot", "picture.gif"], "the picture's ending must be .png, .svg or .pdf"),
+        (["--format", "brat"], "brat is a folder, or a file that ends in .txt or .ann"),
+    ],
+)
+def test_wrong_options_are_refused(arguments: list[str], says: str, capsys: Capture) -> None:
+    assert main(["data", "stats", str(CORPORA / "columns.tsv"), *arguments]) == 2
+    assert says in capsys.readouterr().err
 
 
 def test_formats_are_listed(capsys: Capture) -> None:

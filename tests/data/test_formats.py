@@ -199,7 +199,7 @@ def test_rejected_examples_of_prodigy_are_left_out_and_counted(tmp_path: Path) -
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, lines)))
     report = Report()
     assert len(list(read(tmp_path / "x.jsonl", report=report))) == 1
-    assert report.counts == {"answer": 2}
+    assert report.counts == {"not accepted": 2}
 
 
 def test_columns_are_found_by_what_they_hold(tmp_path: Path) -> None:
@@ -260,6 +260,60 @@ def test_what_cannot_be_kept_is_said(tmp_path: Path) -> None:
 def test_unknown_options_are_refused_with_the_known_ones() -> None:
     with pytest.raises(DataError, match=r"no option 'end'.*It knows: ends"):
         read(CORPORA / "three-line.data", options={"end": "inclusive"})
+
+
+def test_a_folder_of_several_formats_is_refused_and_other_files_are_noted(tmp_path: Path) -> None:
+    write(WORDS, tmp_path / "a.tsv")
+    write(TEXT, tmp_path / "b.jsonl")
+    with pytest.raises(
+        DataError, match=r"several formats: columns \(a\.tsv\), jsonl \(b\.jsonl\)|jsonl \(b\.jsonl\), columns"
+    ):
+        list(read(tmp_path))
+    report = Report()
+    assert len(list(read(tmp_path, "jsonl", report=report))) == 4
+    assert [note.place for note in report.of("other file")] == [str(tmp_path / "a.tsv")]
+
+
+def test_names_may_come_again_in_another_file_of_a_folder(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        write(TEXT, tmp_path / name)
+    assert len(list(read(tmp_path))) == 8
+
+
+def test_columns_that_are_not_read_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n")
+    report = Report()
+    list(read(path, report=report))
+    assert [note.message for note in report] == ["words in column 1, tags in 4; not in 2, 3"]
+
+
+def test_a_line_that_names_the_columns_is_no_word(tmp_path: Path) -> None:
+    document = one(tmp_path, "token\touter\tinner\nAnna\tB-PER\tO\nsings\tO\tO\n", "x.tsv")
+    assert document.words == ("Anna", "sings")
+
+
+def test_errors_in_an_array_name_the_item(tmp_path: Path) -> None:
+    items = [{"id": number, "data": {"text": "Anna"}, "annotations": [{"result": []}]} for number in (7, 8)]
+    items[1]["annotations"] = [{"result": [{"value": {"start": 0, "end": 9, "labels": ["X"]}}]}]
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(items))
+    with pytest.raises(DataError, match=r"x\.json:1: item 2.*: the entity \[0, 9\) 'X' does not lie within"):
+        list(read(path))
+
+
+def test_documents_made_by_hand_are_checked_before_they_are_written(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not lie within the 2 characters"):
+        write([Document("ab", (Entity(0, 3, "X"),))], tmp_path / "a.jsonl")
+    with pytest.raises(TypeError, match="tuple of Entity"):
+        Document("ab", ((0, 1, "X"),))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Document\.from_words"):
+        Document("ab", tokens=["ab"])  # type: ignore[arg-type]
+
+
+def test_close_names_are_suggested() -> None:
+    with pytest.raises(DataError, match="Did you mean label-studio"):
+        read(CORPORA / "label-studio.json", "label_studio")
 
 
 def test_a_gzip_file_may_hold_any_format(tmp_path: Path) -> None:

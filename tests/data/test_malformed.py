@@ -153,7 +153,7 @@ CASES: dict[str, tuple[str, bytes | str, str | None, int | None, str]] = {
         '[{"tokenized_text": ["a"], "ner": [[0, 0.5, "X"]]}]',
         None,
         1,
-        "not a pair of whole",
+        "ends are inclusive",
     ),
     "gliner with an exclusive end": (
         "a.json",

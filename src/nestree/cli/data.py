@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from nestree.data.errors import DataError
 from nestree.data.formats import FORMATS, detect, for_writing, get
 from nestree.data.splitting import SENTENCES, WORDS, best_words
 from nestree.data.statistics import Statistics, count, mean, quantile
+
+_PICTURES = (".png", ".svg", ".pdf")
 
 
 def add_commands(commands: Any) -> None:
@@ -56,8 +58,8 @@ def _add_convert(actions: Any) -> None:
     parser.add_argument("target", metavar="DST", type=Path)
     parser.add_argument("--to", metavar="FORMAT", help="format of DST; by its ending if left out")
     parser.add_argument("--set-to", action="append", default=[], metavar="OPTION=VALUE", help="option of DST's format")
-    parser.add_argument("--force", action="store_true", help="replace DST if it is there")
-    _add_policies(parser)
+    parser.add_argument("--force", action="store_true", help="replace DST if it is a file that is there")
+    _add_policies(parser, ("alignment", "discontinuous"))
     _add_reading(parser)
     _add_splitting(parser)
     parser.set_defaults(run=_convert)
@@ -78,9 +80,10 @@ def _add_splitting(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--language", default="en", metavar="CODE", help="default: en")
 
 
-def _add_policies(parser: argparse.ArgumentParser) -> None:
+def _add_policies(parser: argparse.ArgumentParser, names: Sequence[str] = tuple(Policies.choices())) -> None:
     group = parser.add_argument_group("policies for entities that do not fit")
-    for name, choices in Policies.choices().items():
+    for name in names:
+        choices = Policies.choices()[name]
         default = getattr(Policies(), name)
         group.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=default, help=f"default: {default}")
 
@@ -103,18 +106,20 @@ def _pairs(items: list[str]) -> dict[str, str]:
 
 
 def _policies(options: argparse.Namespace) -> Policies:
-    return Policies(**{name: getattr(options, name) for name in Policies.choices()})
+    return Policies(**{name: getattr(options, name) for name in Policies.choices() if hasattr(options, name)})
 
 
 def _splitter(options: argparse.Namespace) -> Splitter:
-    return Splitter(options.words, options.language, options.sentences)
+    try:
+        return Splitter(options.words, options.language, options.sentences)
+    except ValueError as error:
+        raise DataError(str(error).removesuffix(".")) from None
 
 
 def _documents(path: Path, options: argparse.Namespace, report: Report) -> Iterator[Document]:
     """The documents of a path; says as what it is read."""
-    if options.format is None:
-        found = detect(path)
-        _say(f"{path}: read as {found.name} ({found.summary})")
+    found = detect(path) if options.format is None else get(options.format)
+    _say(f"{path}: read as {found.name} ({found.summary})")
     return read(path, options.format, options=_pairs(options.set), report=report)
 
 
@@ -133,9 +138,12 @@ def _split(documents: Iterator[Document], splitter: Splitter) -> Iterator[Docume
         yield document
 
 
-def _say_report(report: Report) -> None:
+def _say_report(report: Report, show: int = 3) -> None:
+    """Says what was noticed: how often, and the first of each kind."""
     for line in report.summary():
         _say(f"note: {line}")
+        for note in report.of(line.partition(":")[0])[:show]:
+            _say(f"    {note.place}: {note.message}")
 
 
 # --- Commands --------------------------------------------------------------------------------------------------------
@@ -154,10 +162,13 @@ def _stats(options: argparse.Namespace) -> int:
     found: dict[str, Statistics] = {}
     agreements = {}
     splitter, report = _splitter(options), Report()
+    if options.plot and options.plot.suffix.lower() not in _PICTURES:
+        raise DataError("the picture's ending must be .png, .svg or .pdf", path=options.plot)
     for path in options.paths:
         sample: list[tuple[str, ...]] = []
-        found[str(path)] = count(_sampled(_split(_documents(path, options, report), splitter), sample))
-        agreements[str(path)] = best_words(sample, options.language) if sample else []
+        name = str(path) if str(path) not in found else f"{path} ({len(found) + 1})"
+        found[name] = count(_split(_sampled(_documents(path, options, report), sample), splitter))
+        agreements[name] = best_words(sample, options.language) if sample else []
     _say_report(report)
     if options.plot:
         from nestree.data.plots import draw
@@ -180,7 +191,7 @@ def _stats(options: argparse.Namespace) -> int:
 def _sampled(documents: Iterator[Document], sample: list[tuple[str, ...]], most: int = 2000) -> Iterator[Document]:
     """The documents; keeps the first sentences of a corpus that comes as words."""
     for document in documents:
-        if len(sample) < most and document.text == " ".join(document.words):
+        if len(sample) < most and document.tokens and document.text == " ".join(document.words):
             sample += [document.words[start:end] for start, end in document.sentences or ()]
         yield document
 
@@ -248,14 +259,15 @@ def _convert(options: argparse.Namespace) -> int:
     target: Path = options.target
     if not options.source.exists():
         raise DataError("there is no such file or folder", path=options.source)
-    if target.exists() and not options.force and not (target.is_dir() and not any(target.iterdir())):
+    if target.is_dir() and any(target.iterdir()):
+        raise DataError("there is a folder already, and it is not empty", path=target, advice="Name another one.")
+    if target.is_file() and not options.force:
         raise DataError("there is something already", path=target, advice="Name another one, or use --force.")
     if target.exists() and target.resolve() == options.source.resolve():
         raise DataError("source and target are the same", path=target)
     written = get(options.to) if options.to else for_writing(target)
-    if options.format is None:
-        found = detect(options.source)
-        _say(f"{options.source}: read as {found.name} ({found.summary})")
+    found = detect(options.source) if options.format is None else get(options.format)
+    _say(f"{options.source}: read as {found.name} ({found.summary})")
     report = Report()
     number = convert(
         options.source,

@@ -12,7 +12,16 @@ from nestree.data.policies import Policies, apply
 from nestree.data.report import Report
 from nestree.data.splitting import Splitter
 
-ERRORS = {"crossing", "alignment", "discontinuous", "same span", "white space", "leakage", "unseen label"}
+ERRORS = {
+    "crossing",
+    "alignment",
+    "discontinuous",
+    "same span",
+    "white space",
+    "leakage",
+    "unseen label",
+    "no entities",
+}
 """Kinds that make the check fail: training would stop, or its result would mislead. Policies excuse the first four."""
 _POLICY = {  # the policy for a kind of fault
     "alignment": "alignment",
@@ -59,7 +68,9 @@ class Check:
 
     def split(self, name: str, documents: Iterable[Document]) -> None:
         """Looks through a split."""
+        name = name if name not in self.splits else f"{name} ({len(self.splits) + 1})"
         self.splits.append(name)
+        before = self.entities
         labels: dict[str, str] = {}
         for document in documents:
             self._document(document, name, labels)
@@ -68,6 +79,8 @@ class Check:
                 message = f"no entity of {self.splits[0]} is a {label!r}"
                 self.report.note("unseen label", where, message)
         self._labels[name] = set(labels)
+        if self.entities == before:
+            self.report.note("no entities", name, "nothing is annotated in it")
 
     def _document(self, document: Document, split: str, labels: dict[str, str]) -> None:
         for number, entity in enumerate(document.entities):
@@ -79,7 +92,11 @@ class Check:
         if not document.text.strip():
             self.report.note("empty document", document.place, "it has no text")
         document = self.splitter.split(document)
-        result = apply(document, self._lenient, self.report)
+        notes = Report()
+        result = apply(document, self._lenient, notes)
+        for note in notes:  # what stops training is not said to be handled
+            stops = note.kind in _POLICY and not self._excused(note.kind)
+            self.report.add(note._replace(action="") if stops else note)
         whole = {(one.start, one.end, one.label) for one in document.entities if not one.fragments}
         self.entities += len(document.entities)
         self.as_they_are += sum((one.start, one.end, one.label) in whole for one in result.entities)

@@ -116,6 +116,8 @@ def written_bytes(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _for_writing(path: Path, partial: Path, mode: str, **options: Any) -> Iterator[Any]:
     opener: Callable[..., IO[Any]] = _COMPRESSION.get(path.suffix, open)
+    if path.is_dir():
+        raise DataError("this is a folder, and a file is to be written", path=path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = opener(partial, mode, **options)

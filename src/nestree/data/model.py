@@ -190,10 +190,14 @@ class Document:
         meta: Mapping[str, Any] | None = None,
         source: Source | None = None,
     ) -> None:
+        if entities and type(entities[0]) is not Entity:
+            raise TypeError(f"entities must be a tuple of Entity, found {type(entities[0]).__name__}.")
+        if tokens is not None and type(tokens) is not Tokens:
+            raise TypeError("tokens must be Tokens(starts, ends); of words there is Document.from_words.")
         # As the dataclass would do it, in one step: corpora have many documents.
         self.__dict__.update(
             text=text,
-            entities=entities,
+            entities=tuple(entities),
             tokens=tokens,
             sentences=sentences,
             id=id,

@@ -63,12 +63,12 @@ def _names(found: dict[str, Statistics]) -> list[str]:
 
 def _shares(axis: Any, counts: Counter[int], name: str, colour: str) -> None:
     """A line of shares, up to where the last hundredth begins."""
-    total, seen, sizes = counts.total(), 0, []
-    for size in sorted(counts):
+    total, seen, last = max(1, counts.total()), 0, 0
+    for last in sorted(counts):
+        seen += counts[last]
         if seen > 0.99 * total:
             break
-        sizes.append(size)
-        seen += counts[size]
+    sizes = range(1, last + 1)
     axis.plot(sizes, [counts[size] / total for size in sizes], label=name, color=colour, marker=".", markersize=4)
 
 

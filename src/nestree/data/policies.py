@@ -97,7 +97,7 @@ def split_label(label: str) -> tuple[str, ...]:
 # --- Applying them ---------------------------------------------------------------------------------------------------
 
 
-def apply(document: Document, policies: Policies, report: Report) -> Document:
+def apply(document: Document, policies: Policies, report: Report | None = None) -> Document:
     """The document with entities that a model can hold: on tokens, contiguous, one label per span, nested or apart.
 
     Sentences that an entity runs across are joined. Labels of spans with one label stay as they are, unless they
@@ -108,6 +108,7 @@ def apply(document: Document, policies: Policies, report: Report) -> Document:
     """
     if document.tokens is None or document.sentences is None:
         raise DataError("the document has no words yet", path=document.place, advice="Split its text first.")
+    report = Report() if report is None else report
     step = _Step(document, policies, report)
     step.join_pieces()
     step.align(document.tokens)

@@ -9,7 +9,7 @@ from pathlib import Path
 from nestree.data import formats
 from nestree.data.errors import DataError
 from nestree.data.formats.base import Format
-from nestree.data.model import Document
+from nestree.data.model import Document, out_of_range
 from nestree.data.report import Report
 
 _NAMES = 200_000
@@ -44,21 +44,21 @@ def read(
 
 
 def _documents(path: Path, found: Format, options: Mapping[str, str], report: Report) -> Iterator[Document]:
-    seen: set[int] = set()
-    for one in formats.files_of(path, found):
+    for one in formats.files_of(path, found, report):
+        seen: dict[int, int | None] = {}
         for document in found.read(one, options, report):
             if document.id:
-                key = hash(document.id)
+                key, source = hash(document.id), document.source
                 if key in seen:
-                    source = document.source
+                    first = f", as the one in line {seen[key]}" if seen[key] else ""
                     raise DataError(
-                        f"a second document is named {document.id!r}",
+                        f"a second document is named {document.id!r}{first}",
                         path=source.path if source else one,
                         line=source.line if source else None,
-                        advice="Names must be different, or left out.",
+                        advice="Names must be different within a file, or left out.",
                     )
                 if len(seen) < _NAMES:
-                    seen.add(key)
+                    seen[key] = source.line if source else None
             yield document
 
 
@@ -70,7 +70,7 @@ def write(
     options: Mapping[str, str] | None = None,
     report: Report | None = None,
 ) -> None:
-    """Writes documents, one after the other. The file appears when it is complete.
+    """Writes documents, one after the other. The file appears when it is complete, and replaces one that is there.
 
     Args:
         documents: as the format can hold them; :func:`nestree.data.convert` makes them so.
@@ -88,4 +88,15 @@ def write(
         raise DataError(f"the format {found.name!r} is read, not written")
     options = options or {}
     found.check_options(options)
-    found.write(documents, path, options, Report() if report is None else report)
+    found.write(map(_checked, documents), path, options, Report() if report is None else report)
+
+
+def _checked(document: Document) -> Document:
+    """The document; an error if what was made by hand would not be read again."""
+    size = len(document.text)
+    for number, (start, end, label, *_) in enumerate(document.entities):
+        if not (type(start) is int and type(end) is int and 0 <= start < end <= size):
+            raise out_of_range(start, end, label, size, "characters", document.source)
+        if not isinstance(label, str) or not label.strip():
+            raise DataError(f"{document.place_of(number)}: a label must be a string, found {label!r}")
+    return document

@@ -8,6 +8,7 @@ the way of splitting that gives their words back.
 from __future__ import annotations
 
 import importlib.util
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ class Splitter:
         for name, known in (("words", WORDS), ("sentences", SENTENCES)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; known are {', '.join(map(repr, known))}.")
+        if not re.fullmatch("[a-z]{2,3}", self.language):
+            raise ValueError(f"language is {self.language!r}; it is a code of two or three letters, such as 'en'.")
 
     def split(self, document: Document) -> Document:
         """The document with tokens and sentences; as it is, if it has them."""
@@ -56,8 +59,10 @@ class Splitter:
         for sentence_start, sentence_end in SENTENCES[self.sentences](text, self.language):
             first = len(starts)
             for start, end in words(text[sentence_start:sentence_end]):
-                starts.append(sentence_start + start)
-                ends.append(sentence_start + end)
+                start, end = sentence_start + start, sentence_start + end
+                if not text[start:end].isspace():  # some control characters are white space to Python alone
+                    starts.append(start)
+                    ends.append(end)
             if len(starts) > first:
                 sentences.append((first, len(starts)))
         return Tokens(starts, ends), tuple(sentences)
@@ -135,7 +140,10 @@ def _spacy(language: str) -> Callable[[str], Spans]:
         raise ImportError('splitting words as spaCy does needs spaCy: pip install "nestree[spacy]"')
     import spacy
 
-    tokenizer = spacy.blank(language).tokenizer
+    try:
+        tokenizer = spacy.blank(language).tokenizer
+    except ImportError:
+        raise ValueError(f"spaCy has no rules for the language {language!r}; 'xx' is for any.") from None
 
     def split(text: str) -> Spans:
         tokens = tokenizer(_without_surrogates(text))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 
-from nestree.data.errors import DataError
+from nestree.data import files
+from nestree.data.errors import DataError, shown
 from nestree.data.formats import (
     ace,
     annotation_tools,
@@ -18,6 +21,7 @@ from nestree.data.formats import (
     token_json,
 )
 from nestree.data.formats.base import Format, Peek
+from nestree.data.report import Report
 
 # In the order in which they are tried: those with unmistakable marks first.
 FORMATS: dict[str, Format] = {
@@ -46,16 +50,19 @@ FORMATS: dict[str, Format] = {
 def get(name: str) -> Format:
     """The format of that name."""
     if name not in FORMATS:
-        raise DataError(f"there is no format {name!r}", advice=f"Known are: {', '.join(sorted(FORMATS))}.")
+        close = get_close_matches(name.replace("_", "-"), FORMATS, 1)
+        advice = (f"Did you mean {close[0]}? " if close else "") + f"Known are: {', '.join(sorted(FORMATS))}."
+        raise DataError(f"there is no format {name!r}", advice=advice)
     return FORMATS[name]
 
 
-def detect(path: Path) -> Format:
+def detect(path: str | PathLike[str]) -> Format:
     """The format of a file or folder, by what it holds.
 
     Raises:
         DataError: there is no such file, it is empty, or it looks like none of the formats.
     """
+    path = Path(path)
     if not path.exists():
         raise DataError("there is no such file or folder", path=path)
     peek = Peek(path)
@@ -66,34 +73,53 @@ def detect(path: Path) -> Format:
         return _of_files(peek)
     if not peek.head.strip():
         raise DataError("the file is empty", path=path)
+    if "\ufffd" in peek.head:
+        for _ in files.lines(path):  # says where it is not UTF-8, if that is the reason
+            pass
+    keys = f"an object with the keys {', '.join(map(repr, list(peek.record)[:8]))}" if peek.record else ""
     raise DataError(
-        "the file looks like none of the known formats",
+        f"the file looks like none of the known formats; it begins with {keys or shown(peek.lines[0])}",
         path=path,
         advice=f"Name its format (--format): {', '.join(sorted(FORMATS))}.",
     )
 
 
-def files_of(path: Path, found: Format) -> list[Path]:
-    """What is read for a path: itself, or the files of a folder one after the other."""
+def files_of(path: Path, found: Format, report: Report) -> list[Path]:
+    """What is read for a path: itself, or the files of a folder one after the other; a note for others in it."""
     if not path.is_dir() or found.whole_folder:
         return [path]
-    return _files(Peek(path))
+    everything = _everything(Peek(path))
+    mine = [one for one in everything if found.looks(Peek(one))]
+    for other in everything if mine else ():
+        if other not in mine:
+            report.note("other file", str(other), f"it does not look like {found.name}", "not read")
+    return mine or everything
 
 
-def _files(peek: Peek) -> list[Path]:
-    """The files of a folder that share its most frequent ending."""
+def _everything(peek: Peek) -> list[Path]:
     everything = peek.names("")
-    counts: dict[str, int] = {}
-    for one in everything:
-        counts[one.suffix] = counts.get(one.suffix, 0) + 1
-    if not counts:
+    if not everything:
         raise DataError("there are no files in this folder", path=peek.path)
-    suffix = max(counts, key=lambda ending: counts[ending])
-    return [one for one in everything if one.suffix == suffix]
+    return everything
 
 
 def _of_files(peek: Peek) -> Format:
-    return detect(_files(peek)[0])
+    """The one format of a folder's files."""
+    found: dict[str, Path] = {}
+    for path in _everything(peek):
+        one = next((one for one in FORMATS.values() if one.looks(Peek(path))), None)
+        if one is not None:
+            found.setdefault(one.name, path)
+    if len(found) == 1:
+        return FORMATS[next(iter(found))]
+    if not found:
+        raise DataError("no file in this folder looks like a known format", path=peek.path)
+    listed = ", ".join(f"{name} ({path.name})" for name, path in found.items())
+    raise DataError(
+        f"the folder holds files of several formats: {listed}",
+        path=peek.path,
+        advice="Name one of the files, or the format (--format).",
+    )
 
 
 def for_writing(path: Path) -> Format:

@@ -11,7 +11,7 @@ from typing import Any
 
 from nestree.data.errors import shown
 from nestree.data.formats.base import Format, Options, Peek, Record, choice, kept_entities, note_losses
-from nestree.data.formats.records import records, write_array, write_lines
+from nestree.data.formats.records import items, write_array, write_lines
 from nestree.data.model import Document, Entity, Tokens
 from nestree.data.report import Report
 
@@ -20,13 +20,15 @@ from nestree.data.report import Report
 
 def read_prodigy(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """Examples of Prodigy (``db-out``). Ends are exclusive, in characters; ``token_end`` is inclusive and not used."""
-    for line, values in records(path):
-        record = Record(values, str(path), line)
+    for record in items(path):
+        values = record.values
         answer = record.get("answer", str, "accept")
         if answer != "accept":
-            report.note("answer", f"{path}:{line}", f"the answer is {answer!r}", "left out")
+            report.note("not accepted", record.place, f"the answer is {answer!r}", "left out")
             continue
         text = record.need("text", str)
+        if not {"spans", "answer", "tokens", "_input_hash"} & set(values):
+            record.refuse("there are no 'spans', and nothing else that Prodigy writes", "Is this another format?")
         entities = [
             part.entity(
                 text, part.need("start", int), part.need("end", int), part.need("label", str), part.values.get("score")
@@ -80,16 +82,21 @@ def write_prodigy(documents: Iterable[Document], path: Path, options: Options, r
 
 def read_doccano(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """Examples of doccano: entities under ``label``, ``labels`` or ``entities``. Ends are exclusive, in characters."""
-    for line, values in records(path):
-        record = Record(values, str(path), line)
+    for record in items(path):
+        values = record.values
         text = record.get("text", str)
         if text is None:
             text = record.need("data", str)
+        if not {"label", "labels", "entities"} & set(values):
+            record.refuse("there are no entities under 'label', 'labels' or 'entities'", "Is this another format?")
+        if values.get("relations"):
+            count = len(record.get("relations", list, []))
+            report.note("other annotation", record.place, f"{count} relations", "not read")
         present = [key for key in ("label", "labels", "entities") if values.get(key)]
         if len(present) > 1:
             record.refuse(f"there are entities under {present[0]!r} and under {present[1]!r}", "Keep one of them.")
         entities = [_doccano_entity(record, text, item) for key in present for item in record.get(key, list, [])]
-        used = ("text", "data", "label", "labels", "entities", "id")
+        used = ("text", "data", "label", "labels", "entities", "id", "relations")
         meta = {key: value for key, value in values.items() if key not in used}
         name = str(record.get("id", (str, int), ""))
         yield Document(text, tuple(entities), id=name, meta=meta, source=record.source)
@@ -99,7 +106,7 @@ def _doccano_entity(record: Record, text: str, item: Any) -> Entity:
     if isinstance(item, list) and len(item) == 3:
         return record.entity(text, *item)
     if isinstance(item, dict):
-        part = Record(item, record.path, record.line)
+        part = record.part(item)
         start, end = part.need("start_offset", int), part.need("end_offset", int)
         return part.entity(text, start, end, part.need("label", str))
     return record.refuse(f"an entity must be [start, end, label] or an object, found {shown(item)}")
@@ -116,7 +123,8 @@ def write_doccano(documents: Iterable[Document], path: Path, options: Options, r
             for number, entity in kept_entities(document, report, "doccano"):
                 values = {"id": number, "start_offset": entity.start, "end_offset": entity.end, "label": entity.label}
                 entities.append(values if key == "entities" else [entity.start, entity.end, entity.label])
-            name = {"id": document.id} if document.id else {}
+            number = document.id.isascii() and document.id.isdecimal()
+            name = {"id": int(document.id) if number else document.id} if document.id else {}
             yield {**document.meta, **name, "text": document.text, key: entities}
 
     write_lines(objects(), path)
@@ -140,13 +148,18 @@ def looks_like_doccano(peek: Peek) -> bool:
 # --- Label Studio ----------------------------------------------------------------------------------------------------
 
 
+_WHICH = ("error", "first", "last")
+_OF_TASKS = {"id", "data", "annotations", "completions", "predictions"}
+
+
 def read_label_studio(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """Tasks of Label Studio, exported as JSON or JSON-MIN. Ends are exclusive, in characters.
 
     Offsets that only fit when UTF-16 units are counted, as browsers do, are counted like that.
     """
-    for line, values in records(path):
-        record = Record(values, str(path), line)
+    choice(options, "annotation", _WHICH)
+    for record in items(path):
+        values = record.values
         if "annotations" in values or "completions" in values or "predictions" in values:
             found = _task(record, options, report)
         else:
@@ -156,25 +169,28 @@ def read_label_studio(path: Path, options: Options, report: Report) -> Iterator[
 
 
 def _task(record: Record, options: Options, report: Report) -> Document | None:
-    data = Record(record.need("data", dict), record.path, record.line)
+    data = record.part(record.need("data", dict))
     key = options.get("text", "text" if "text" in data.values else next(iter(data.values), "text"))
     text = data.need(key, str)
     annotations = [*_parts(record, "annotations"), *_parts(record, "completions")]
     finished = [part for part in annotations if not part.values.get("was_cancelled")]
-    place = f"{record.path}:{record.line}"
     for _ in range(len(annotations) - len(finished)):
-        report.note("answer", place, "the annotation was cancelled", "left out")
+        report.note("not accepted", record.place, "the annotation was cancelled", "left out")
+    others = sorted(set(record.values) - _OF_TASKS)
+    if others and not report.counts["other fields"]:
+        report.note("other fields", record.place, f"tasks also say {', '.join(others)}", "not read")
     truth = [part for part in finished if part.values.get("ground_truth")] or finished
     if len(truth) > 1:
-        which = choice(options, "annotation", ("error", "first", "last"))
+        which = choice(options, "annotation", _WHICH)
         if which == "error":
             record.refuse(
                 f"the task was annotated {len(truth)} times", "Choose: --set annotation=first or annotation=last."
             )
-        report.note("several annotations", place, f"{len(truth)} people annotated the task", f"{which} taken")
+        report.note("several annotations", record.place, f"there are {len(truth)}", f"{which} taken")
         truth = [truth[0] if which == "first" else truth[-1]]
     if not truth:
-        report.note("answer", place, "the task is not annotated", "left out")
+        if not annotations:
+            report.note("not annotated", record.place, "the task is not annotated", "left out")
         return None
     entities = _results(truth[0], text, report)
     meta = {name: value for name, value in data.values.items() if name != key}
@@ -188,10 +204,9 @@ def _results(annotation: Record, text: str, report: Report) -> tuple[Entity, ...
         value = part.get("value", dict, {})
         labels = value.get("labels", value.get("hypertextlabels"))
         if labels is None:
-            place = f"{part.path}:{part.line}"
-            report.note("other annotation", place, f"a result of type {part.values.get('type')!r}", "not read")
+            report.note("other annotation", part.place, f"a result of type {part.values.get('type')!r}", "not read")
             continue
-        entities += _labelled(Record(value, part.path, part.line), text, labels, part.values.get("score"))
+        entities += _labelled(part.part(value), text, labels, part.values.get("score"))
     return tuple(entities)
 
 
@@ -215,7 +230,10 @@ def _labelled(part: Record, text: str, labels: Any, score: Any) -> list[Entity]:
     if said is not None and type(start) is int and type(end) is int and text[start:end].strip() != said.strip():
         units = (_from_utf16(text, start), _from_utf16(text, end))
         if units[0] is None or units[1] is None or text[units[0] : units[1]].strip() != said.strip():
-            part.refuse(f"the text at [{start}, {end}) is {shown(text[start:end])}, not {shown(said)}")
+            part.refuse(
+                f"the text at [{start}, {end}) is {shown(text[start:end])}, not {shown(said)}",
+                "Offsets count characters from 0, ends are exclusive. Was the text changed after it was annotated?",
+            )
         start, end = units
     return [part.entity(text, start, end, label, score) for label in labels]
 
@@ -256,7 +274,7 @@ def _parts(record: Record, key: str) -> Iterator[Record]:
     for item in record.get(key, list, []):
         if not isinstance(item, dict):
             record.refuse(f"{key!r} must hold objects, found {shown(item)}")
-        yield Record(item, record.path, record.line)
+        yield record.part(item)
 
 
 def looks_like_label_studio(peek: Peek) -> bool:

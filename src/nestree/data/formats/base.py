@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nestree.data import files
-from nestree.data.errors import DataError, shown
+from nestree.data.errors import DataError, place, shown
 from nestree.data.model import Document, Entity, Source, out_of_range
 from nestree.data.report import Report
 
@@ -122,16 +122,28 @@ def choice(options: Options, name: str, known: Sequence[str]) -> str:
 class Record:
     """An object of a file, with what its checks need to complain."""
 
-    __slots__ = ("line", "path", "values")
+    __slots__ = ("item", "line", "path", "values")
 
-    def __init__(self, values: Mapping[str, Any], path: str, line: int | None) -> None:
+    def __init__(self, values: Mapping[str, Any], path: str, line: int | None, item: int | None = None) -> None:
         self.values = values
         self.path = path
         self.line = line
+        self.item = item  # its number in an array, whose items may all stand on one line
 
     def refuse(self, what: str, advice: str | None = None) -> NoReturn:
         """Raises an error at this record."""
-        raise DataError(what, path=self.path, line=self.line, advice=advice)
+        name = self.values.get("id") if self.item is not None else None
+        item = "" if self.item is None else f"item {self.item}" + (f" (id {shown(name)}): " if name else ": ")
+        raise DataError(item + what, path=self.path, line=self.line, advice=advice)
+
+    def part(self, values: Mapping[str, Any]) -> Record:
+        """An object within this one, which complains at the same place."""
+        return Record(values, self.path, self.line, self.item)
+
+    @property
+    def place(self) -> str:
+        """``file:line``, and the number in an array."""
+        return place(self.path, self.line) + ("" if self.item is None else f", item {self.item}")
 
     @property
     def source(self) -> Source:
@@ -183,7 +195,8 @@ class Record:
     def entity(self, text: str, start: Any, end: Any, label: Any, score: Any = None) -> Entity:
         """An entity in characters, checked."""
         if not _is_range(start, end, len(text)):
-            raise out_of_range(start, end, label, len(text), "characters", self.source)
+            error = out_of_range(start, end, label, len(text), "characters", None)
+            self.refuse(error.what, error.advice)
         if score is not None and not isinstance(score, (int, float)):
             self.refuse(f"a score must be a number, found {shown(score)}")
         return Entity(start, end, self.label(label), None if score is None else float(score))
@@ -191,7 +204,8 @@ class Record:
     def span(self, words: int, start: Any, end: Any, label: Any) -> tuple[int, int, str]:
         """An entity in words, checked."""
         if not _is_range(start, end, words):
-            raise out_of_range(start, end, label, words, "words", self.source)
+            error = out_of_range(start, end, label, words, "words", None)
+            self.refuse(error.what, error.advice)
         return start, end, self.label(label)
 
 

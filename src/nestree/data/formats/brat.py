@@ -31,8 +31,10 @@ def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
         names = sorted(texts | annotations)
         if not names:
             raise DataError("there are no .txt and .ann files in this folder", path=path)
-    else:
+    elif path.suffix in (".txt", ".ann"):
         names = [path.with_suffix("")]
+    else:
+        raise DataError("brat is a folder, or a file that ends in .txt or .ann", path=path)
     for name in names:
         yield _document(name, report)
 

@@ -40,6 +40,12 @@ class Layout:
     scheme: str
     several: bool  # several tags in a column
     columns: int  # of every line
+    header: bool = False  # the first line names the columns
+
+    @property
+    def unread(self) -> list[int]:
+        """Columns that are neither words nor tags, counted from 1."""
+        return [at + 1 for at in range(self.columns) if at != self.word and at not in self.tags]
 
 
 def _cells(line: str) -> list[str]:
@@ -58,6 +64,15 @@ def find_layout(lines: Iterable[str]) -> Layout | None:
     """The layout of lines like these; None if they are not words with tags."""
     rows = [cells for line in lines if (cells := _cells(line)) and cells[0] != _START]
     rows = [cells for cells in rows if not (cells[0].startswith("#") and not any(map(_is_tags, cells[1:])))]
+    found = _layout_of(rows)
+    if len(rows) > 2 and (found is None or not any(map(_is_tags, rows[0][1:]))):
+        below = _layout_of(rows[1:])
+        if below is not None and len(rows[0]) == below.columns and not any(map(_is_tags, rows[0][1:])):
+            return replace(below, header=True)
+    return found
+
+
+def _layout_of(rows: list[list[str]]) -> Layout | None:
     width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     rows = [cells for cells in rows if len(cells) == width]
     if width < 2:
@@ -89,9 +104,15 @@ def _layout(path: Path, options: Options) -> Layout:
         raise DataError("the options word and tags are numbers of columns, counted from 1") from None
     if word < 0 or min(columns) < 0:
         raise DataError("the options word and tags are numbers of columns, counted from 1")
-    scheme = choice(options, "scheme", ("auto", *tags.SCHEMES))
+    scheme = choice({key: value.lower() for key, value in options.items()}, "scheme", ("auto", *tags.SCHEMES))
     width = found.columns or max(word, *columns) + 1
-    return Layout(word, columns, found.scheme if scheme == "auto" else scheme, found.several, width)
+    if max(word, *columns) >= width or word in columns:
+        raise DataError(
+            f"the file has {width} columns; the word is to be in column {word + 1}, tags in {options.get('tags')}",
+            path=path,
+            advice="Columns are counted from 1.",
+        )
+    return Layout(word, columns, found.scheme if scheme == "auto" else scheme, found.several, width, found.header)
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
@@ -109,15 +130,19 @@ class _Block:
 
 def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """Documents of a file with layers of tags: its sentences, or what stands between ``-DOCSTART-`` lines."""
-    yield from _read(path, _layout(path, options))
+    yield from _read(path, _layout(path, options), report)
 
 
 def read_several(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """The same for files in which a column may hold several tags (``B-PER|I-ORG``)."""
-    yield from _read(path, replace(_layout(path, options), several=True))
+    yield from _read(path, replace(_layout(path, options), several=True), report)
 
 
-def _read(path: Path, layout: Layout) -> Iterator[Document]:
+def _read(path: Path, layout: Layout, report: Report) -> Iterator[Document]:
+    if layout.unread:
+        columns = f"words in column {layout.word + 1}, tags in {', '.join(str(at + 1) for at in layout.tags)}"
+        message = f"{columns}; not in {', '.join(map(str, layout.unread))}"
+        report.note("columns", str(path), message, "the others not read")
     blocks: list[_Block] = []
     identifier, marked = "", False
     for part in _parts(path, layout):
@@ -140,8 +165,12 @@ def _read(path: Path, layout: Layout) -> Iterator[Document]:
 def _parts(path: Path, layout: Layout) -> Iterator[_Block | str]:
     """Sentences, ``-DOCSTART-``, and names of documents (comments ``# id = NAME``)."""
     block = _Block(0, [], [[] for _ in layout.tags], [])
+    header = layout.header
     for number, line in files.lines(path):
         cells = _cells(line)
+        if header and cells:
+            header = False
+            continue
         starts = bool(cells) and cells[0] == _START
         if not cells or starts:
             if block.words:
@@ -216,12 +245,12 @@ def _spans(block: _Block, layout: Layout, path: Path) -> list[Span]:
             return tags.decode_sets(joined, layout.scheme)
         return [span for layer in block.tags for span in tags.decode(layer, layout.scheme)]
     except TagError as error:
-        raise DataError(
-            error.what,
-            path=path,
-            line=block.lines[error.index],
-            advice=f"Entities are read as {layout.scheme.upper()}; --set scheme= can say otherwise.",
-        ) from None
+        advice = f"Entities are read as {layout.scheme.upper()}; the option scheme can be bio, bioes or iob1."
+        if "not begun" in error.what:
+            advice = "In BIO entities begin with B. If they begin with I, as in IOB1: --set scheme=iob1."
+        elif "not a tag" in error.what:
+            advice = "Is this the right column? They can be named: --set word=1 --set tags=2,3."
+        raise DataError(error.what, path=path, line=block.lines[error.index], advice=advice) from None
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 from nestree.data import files
 from nestree.data.errors import DataError, shown
+from nestree.data.formats.base import Record
 
 _SPACE = " \t\r\n"
 _decoder = json.JSONDecoder()
@@ -19,6 +20,13 @@ def records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     if files.head(path, 4096).lstrip(_SPACE)[:1] == "[":
         return _array(path)
     return _lines(path)
+
+
+def items(path: Path) -> Iterator[Record]:
+    """The same, as records that know their number if they are in an array."""
+    is_array = files.head(path, 4096).lstrip(_SPACE)[:1] == "["
+    for number, (line, values) in enumerate(records(path), 1):
+        yield Record(values, str(path), line, number if is_array else None)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -9,13 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from nestree.data.errors import shown
 from nestree.data.formats.base import Format, Options, Record, note_losses, on_words
-from nestree.data.formats.records import records, write_array, write_lines
+from nestree.data.formats.records import items, write_array, write_lines
 from nestree.data.model import Document, Range
 from nestree.data.report import Report
 
@@ -28,10 +28,15 @@ def _inclusive(record: Record, items: Any, words: int) -> Iterator[tuple[int, in
         if not isinstance(item, list) or len(item) < 3:
             record.refuse(f"an entity must be [start, end, label] with an inclusive end, found {shown(item)}")
         start, end, label = item[:3]
-        yield record.span(words, start, end + 1 if type(end) is int else end, label)
+        if type(start) is not int or type(end) is not int or not 0 <= start <= end < words:
+            record.refuse(
+                f"the entity {shown(item[:3])} does not lie within the {words} words of the document",
+                "Offsets count words from 0, and ends are inclusive in this format.",
+            )
+        yield record.span(words, start, end + 1, label)
 
 
-def _meta(values: dict[str, Any], used: tuple[str, ...]) -> dict[str, Any]:
+def _meta(values: Mapping[str, Any], used: tuple[str, ...]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in used}
 
 
@@ -40,10 +45,10 @@ def _meta(values: dict[str, Any], used: tuple[str, ...]) -> dict[str, Any]:
 
 def read_dygie(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """Documents of DyGIE++ and PURE. Ends are inclusive in the file, and count words through the document."""
-    for line, values in records(path):
-        record = Record(values, str(path), line)
+    for record in items(path):
         words: list[str] = []
         sentences: list[Range] = []
+        values = record.values
         for sentence in record.need("sentences", list):
             first = len(words)
             words += record.words(sentence, "sentences")
@@ -82,21 +87,20 @@ def write_dygie(documents: Iterable[Document], path: Path, options: Options, rep
 
 def read_cnn_ner(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """Sentences of CNN-NER and its relatives, each a document. Ends are exclusive, in words."""
-    for line, values in records(path):
-        record = Record(values, str(path), line)
+    for record in items(path):
         words = record.words(record.need("tokens", list))
         spans = []
         for item in record.get("entity_mentions", list, []):
             if not isinstance(item, dict):
                 record.refuse(f"an entity must be an object, found {shown(item)}")
-            part = Record(item, record.path, line)
+            part = record.part(item)
             start, end = part.need("start", int), part.need("end", int)
             span = part.span(len(words), start, end, part.need("entity_type", str))
             said = part.get("text", str)
             if said is not None and said.split() != " ".join(words[start:end]).split():
                 part.refuse(f"the words [{start}, {end}) are {shown(' '.join(words[start:end]))}, not {shown(said)}")
             spans.append(span)
-        meta = _meta(values, ("tokens", "entity_mentions", "id"))
+        meta = _meta(record.values, ("tokens", "entity_mentions", "id"))
         name = str(record.get("id", (str, int), ""))
         yield Document.from_words(words, spans, id=name, meta=meta, source=record.source)
 
@@ -125,11 +129,10 @@ def write_cnn_ner(documents: Iterable[Document], path: Path, options: Options, r
 
 def read_gliner(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """Records of GLiNER, each a document of one sentence. Ends are inclusive in the file, in words."""
-    for line, values in records(path):
-        record = Record(values, str(path), line)
+    for record in items(path):
         words = record.words(record.need("tokenized_text", list), "tokenized_text")
         spans = list(_inclusive(record, record.get("ner", list, []), len(words)))
-        meta = _meta(values, ("tokenized_text", "ner"))
+        meta = _meta(record.values, ("tokenized_text", "ner"))
         yield Document.from_words(words, spans, meta=meta, source=record.source)
 
 
