@@ -45,11 +45,18 @@ def _add_check(actions: Any) -> None:
     parser = actions.add_parser("check", help="everything that could hurt training, with file and line")
     parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="splits; the first is for training")
     parser.add_argument("--longest", type=int, default=256, metavar="WORDS", help="mention longer sentences (256)")
-    parser.add_argument("--show", type=int, default=10, metavar="N", help="so many of each kind (10); 0 for all")
+    parser.add_argument("--show", type=_number, default=10, metavar="N", help="so many of each kind (10); 0 for all")
     _add_policies(parser)
     _add_reading(parser)
     _add_splitting(parser)
     parser.set_defaults(run=_check)
+
+
+def _number(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("it must not be less than 0")
+    return number
 
 
 def _add_convert(actions: Any) -> None:
@@ -153,8 +160,11 @@ def _formats(options: argparse.Namespace) -> int:
     rows = []
     for one in sorted(FORMATS.values(), key=lambda one: one.name):
         rows.append([one.name, "yes" if one.write else "no", one.suffix, one.summary])
-        rows += [["", "", "", f"  {name}: {meaning}"] for name, meaning in one.options.items()]
-    print(table(["format", "written", "ending", "what it is; options (--set OPTION=VALUE)"], rows))
+        rows += [["", "", "", f"  --set {name}=  {meaning}"] for name, meaning in one.options.items()]
+        rows += [["", "", "", f"  --set-to {name}=  {meaning}"] for name, meaning in one.writing.items()]
+    print(
+        table(["format", "written", "ending", "what it is; options for reading (--set) and writing (--set-to)"], rows)
+    )
     return 0
 
 
@@ -237,16 +247,17 @@ def _quantiles(counts: Any) -> Any:
 
 def _check(options: argparse.Namespace) -> int:
     reading = Report()
-    check = Check(_policies(options), _splitter(options), options.longest)
+    kept = Report(options.show or sys.maxsize)
+    check = Check(_policies(options), _splitter(options), options.longest, kept)
     for path in options.paths:
         check.split(str(path), _documents(path, options, reading))
     _say_report(reading)
     for kind, number in check.report.counts.items():
-        shown = check.report.of(kind)[: options.show or None]
+        shown = check.report.of(kind)
         for note in shown:
             print(note)
         if number > len(shown):
-            print(f"... {kind}: {number - len(shown)} more (--show 0 shows more)")
+            print(f"... {kind}: {number - len(shown)} more (--show 0 shows all)")
     if check.report.counts:
         print()
     print(check.reach())

@@ -8,7 +8,7 @@ from typing import Any
 
 from nestree.data.errors import shown
 from nestree.data.model import Document
-from nestree.data.policies import Policies, apply
+from nestree.data.policies import Policies, apply, join_labels, split_label
 from nestree.data.report import Report
 from nestree.data.splitting import Splitter
 
@@ -97,9 +97,17 @@ class Check:
         for note in notes:  # what stops training is not said to be handled
             stops = note.kind in _POLICY and not self._excused(note.kind)
             self.report.add(note._replace(action="") if stops else note)
-        whole = {(one.start, one.end, one.label) for one in document.entities if not one.fragments}
+        composite = self._lenient.same_span == "composite"
+        whole = {
+            (one.start, one.end, join_labels([one.label]) if composite else one.label)
+            for one in document.entities
+            if not one.fragments
+        }
         self.entities += len(document.entities)
         self.as_they_are += sum((one.start, one.end, one.label) in whole for one in result.entities)
+        for one in result.entities:
+            if composite and len(split_label(one.label)) > 1:
+                labels.setdefault(one.label, document.place)
         self._sentences(result, split)
 
     def _sentences(self, document: Document, split: str) -> None:
@@ -124,7 +132,7 @@ class Check:
         return [kind for kind in self.report.counts if kind in ERRORS and not self._excused(kind)]
 
     def _excused(self, kind: str) -> bool:
-        policy = _POLICY.get(kind)
+        policy = _POLICY.get("alignment" if kind == "white space" else kind)  # alignment cuts white space off
         return policy is not None and getattr(self.policies, policy) != _STOPS[policy]
 
     def reach(self) -> str:

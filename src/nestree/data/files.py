@@ -6,8 +6,10 @@ import bz2
 import gzip
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TextIO
 
@@ -22,6 +24,20 @@ _BROKEN = (gzip.BadGzipFile, EOFError, lzma.LZMAError, zlib.error)
 
 Line = tuple[int, str]
 """The number of a line, from 1, and the line without its end."""
+
+
+def existing(path: str | PathLike[str]) -> Path:
+    """The path of a file or folder that is there. Pipes are refused: they can be read once, and we look twice."""
+    path = Path(path)
+    try:
+        if path.is_file() or path.is_dir():
+            return path
+        there = path.exists()
+    except OSError as error:
+        raise DataError(f"this cannot be opened: {error.strerror or error}", path=path) from None
+    if there:
+        raise DataError("this is not a file or folder", path=path, advice="Save what it gives to a file first.")
+    raise DataError("there is no such file or folder", path=path)
 
 
 @contextmanager
@@ -70,6 +86,23 @@ def lines(path: Path) -> Iterator[Line]:
                 raise not_utf8(error, path, number) from None
 
 
+def chunks(path: Path, size: int = 1 << 16) -> Iterator[str]:
+    """A UTF-8 file piece by piece, as it is, without a byte order mark."""
+    decoder = getincrementaldecoder("utf-8-sig")()
+    before = 1  # the line in which the next piece begins
+    with opened(path) as stream:
+        while True:
+            raw = stream.read(size)
+            try:
+                piece = decoder.decode(raw, not raw)
+            except UnicodeDecodeError as error:
+                raise not_utf8(error, path, before + error.object.count(b"\n", 0, error.start)) from None
+            before += piece.count("\n")
+            yield piece
+            if not raw:
+                return
+
+
 def text(path: Path) -> str:
     """A whole UTF-8 file as it is, line ends included, without a byte order mark."""
     with opened(path) as stream:
@@ -91,18 +124,39 @@ def not_utf8(error: UnicodeDecodeError, path: Path, line: int) -> DataError:
 
 
 def head(path: Path, size: int = 1 << 16) -> str:
-    """The beginning of a file as text, for a look at what it is; what cannot be decoded is replaced."""
+    """The beginning of a file as text, up to a line's end if there is more; what cannot be decoded is replaced."""
     with opened(path) as stream:
         raw: bytes = stream.read(size)
+        if len(raw) == size and b"\n" in raw:
+            raw = raw[: raw.rindex(b"\n") + 1]
     return raw.removeprefix(_BOM).decode(errors="replace")
 
 
+class _Text:
+    """A text file. Text that begins with U+FEFF gets another before it, as readers take one for a byte order mark."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._at_start = True
+
+    def write(self, text: str) -> None:
+        if self._at_start and text:
+            self._at_start = False
+            if text.startswith("\ufeff"):
+                self._stream.write("\ufeff")
+        self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+
 @contextmanager
-def written(path: Path) -> Iterator[TextIO]:
+def written(path: Path) -> Iterator[_Text]:
     """A UTF-8 file for writing, compressed by its ending. It gets its name when it is complete: half a file is none."""
     partial = path.with_name(f".{path.name}.partial")
     with _for_writing(path, partial, "wt", encoding="utf-8", newline="\n") as stream:
-        yield stream
+        yield _Text(stream)
 
 
 @contextmanager
@@ -127,6 +181,8 @@ def _for_writing(path: Path, partial: Path, mode: str, **options: Any) -> Iterat
         with stream:
             yield stream
         partial.replace(path)
+    except OSError as error:
+        raise DataError(f"the file cannot be written: {error.strerror or error}", path=path) from None
     except UnicodeEncodeError as error:
         bad = shown(error.object[error.start : error.end])
         raise DataError(f"{bad} cannot be written as UTF-8", path=path, advice="Lone surrogates are no text.") from None

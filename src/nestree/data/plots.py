@@ -81,4 +81,9 @@ def _bars(axis: Any, counts: dict[str, Counter[str]], most: int = 20) -> None:
         places = [at + (number - (len(counts) - 1) / 2) * width for at in range(len(keys))]
         colour = _COLOURS[number % len(_COLOURS)]
         axis.bar(places, [one[key] for key in keys], width, label=name, color=colour)
-    axis.set_xticks(range(len(keys)), keys)
+    axis.set_xticks(range(len(keys)), [_drawable(key) for key in keys])
+
+
+def _drawable(label: str) -> str:
+    """A label as text: $ would begin a formula, and lone surrogates have no shape."""
+    return label.encode(errors="replace").decode().replace("$", r"\$")

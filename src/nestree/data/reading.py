@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 
-from nestree.data import formats
+from nestree.data import files, formats
 from nestree.data.errors import DataError
 from nestree.data.formats.base import Format
 from nestree.data.model import Document, out_of_range
@@ -34,10 +34,8 @@ def read(
     Raises:
         DataError: the file is not what it should be; says where, and what to do.
     """
-    path = Path(path)
+    path = files.existing(path)
     found = formats.get(format) if format is not None else formats.detect(path)
-    if not path.exists():
-        raise DataError("there is no such file or folder", path=path)
     options = options or {}
     found.check_options(options)
     return _documents(path, found, options, Report() if report is None else report)
@@ -87,7 +85,7 @@ def write(
     if found.write is None:
         raise DataError(f"the format {found.name!r} is read, not written")
     options = options or {}
-    found.check_options(options)
+    found.check_options(options, writing=True)
     found.write(map(_checked, documents), path, options, Report() if report is None else report)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from nestree.data.errors import DataError
 from nestree.data.model import Document, Range, Tokens
 
 Spans = list[Range]
@@ -143,7 +144,7 @@ def _spacy(language: str) -> Callable[[str], Spans]:
     try:
         tokenizer = spacy.blank(language).tokenizer
     except ImportError:
-        raise ValueError(f"spaCy has no rules for the language {language!r}; 'xx' is for any.") from None
+        raise DataError(f"spaCy has no rules for the language {language!r}", advice="'xx' is for any.") from None
 
     def split(text: str) -> Spans:
         tokens = tokenizer(_without_surrogates(text))

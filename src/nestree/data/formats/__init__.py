@@ -40,9 +40,9 @@ FORMATS: dict[str, Format] = {
         annotation_tools.PRODIGY,
         annotation_tools.DOCCANO,
         jsonl.FORMAT,
-        three_line.FORMAT,
         columns.CONLL,
         columns.COLUMNS,
+        three_line.FORMAT,
     )
 }
 
@@ -62,9 +62,7 @@ def detect(path: str | PathLike[str]) -> Format:
     Raises:
         DataError: there is no such file, it is empty, or it looks like none of the formats.
     """
-    path = Path(path)
-    if not path.exists():
-        raise DataError("there is no such file or folder", path=path)
+    path = files.existing(path)
     peek = Peek(path)
     for one in FORMATS.values():
         if one.looks(peek):

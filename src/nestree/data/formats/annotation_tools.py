@@ -5,12 +5,14 @@ What a tool says was not accepted (rejected, skipped, cancelled) is counted and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from nestree.data.errors import shown
-from nestree.data.formats.base import Format, Options, Peek, Record, choice, kept_entities, note_losses
+from nestree.data.formats.base import Format, Options, Peek, Record, choice, kept_entities, meta_beside, note_losses
 from nestree.data.formats.records import items, write_array, write_lines
 from nestree.data.model import Document, Entity, Tokens
 from nestree.data.report import Report
@@ -72,7 +74,8 @@ def write_prodigy(documents: Iterable[Document], path: Path, options: Options, r
                     span |= {"token_start": entity.token_start, "token_end": entity.token_end - 1}
                 values["spans"].append(span | ({} if entity.score is None else {"score": entity.score}))
             name = {"id": document.id} if document.id else {}
-            yield {**document.meta, **name, **values, "answer": "accept"}
+            own = ("text", "tokens", "spans", "answer", "id")
+            yield {**meta_beside(document, own, report), **name, **values, "answer": "accept"}
 
     write_lines(objects(), path)
 
@@ -113,7 +116,7 @@ def _doccano_entity(record: Record, text: str, item: Any) -> Entity:
 
 
 def write_doccano(documents: Iterable[Document], path: Path, options: Options, report: Report) -> None:
-    """Writes examples for doccano, entities under the key that the project reads (``--set key=label``)."""
+    """Writes examples for doccano, entities under the key that the project reads (``key=label``)."""
     key = choice(options, "key", ("label", "labels", "entities"))
 
     def objects() -> Iterator[dict[str, Any]]:
@@ -125,7 +128,8 @@ def write_doccano(documents: Iterable[Document], path: Path, options: Options, r
                 entities.append(values if key == "entities" else [entity.start, entity.end, entity.label])
             number = document.id.isascii() and document.id.isdecimal()
             name = {"id": int(document.id) if number else document.id} if document.id else {}
-            yield {**document.meta, **name, "text": document.text, key: entities}
+            own = ("text", "data", "label", "labels", "entities", "id", "relations")
+            yield {**meta_beside(document, own, report), **name, "text": document.text, key: entities}
 
     write_lines(objects(), path)
 
@@ -141,7 +145,7 @@ def looks_like_doccano(peek: Peek) -> bool:
             first = items[0] if items else None
             if isinstance(first, dict):
                 return "start_offset" in first
-            return key != "entities" or isinstance(first, list)
+            return key != "entities" or isinstance(first, list) or "relations" in record
     return False
 
 
@@ -163,14 +167,14 @@ def read_label_studio(path: Path, options: Options, report: Report) -> Iterator[
         if "annotations" in values or "completions" in values or "predictions" in values:
             found = _task(record, options, report)
         else:
-            found = _minimal(record)
+            found = _minimal(record, report)
         if found is not None:
             yield found
 
 
 def _task(record: Record, options: Options, report: Report) -> Document | None:
     data = record.part(record.need("data", dict))
-    key = options.get("text", "text" if "text" in data.values else next(iter(data.values), "text"))
+    key = _text_key(data, options)
     text = data.need(key, str)
     annotations = [*_parts(record, "annotations"), *_parts(record, "completions")]
     finished = [part for part in annotations if not part.values.get("was_cancelled")]
@@ -192,60 +196,120 @@ def _task(record: Record, options: Options, report: Report) -> Document | None:
         if not annotations:
             report.note("not annotated", record.place, "the task is not annotated", "left out")
         return None
-    entities = _results(truth[0], text, report)
+    entities = _results(truth[0], text, options, report)
     meta = {name: value for name, value in data.values.items() if name != key}
     name = str(record.get("id", (str, int), ""))
     return Document(text, entities, id=name, meta=meta, source=record.source)
 
 
-def _results(annotation: Record, text: str, report: Report) -> tuple[Entity, ...]:
-    entities: list[Entity] = []
+def _text_key(data: Record, options: Options) -> str:
+    """The key under which a task has its text."""
+    if "text" in options or "text" in data.values:
+        return options.get("text", "text")
+    strings = [key for key, value in data.values.items() if isinstance(value, str)]
+    if len(strings) == 1:
+        return strings[0]
+    listed = ", ".join(map(repr, data.values)) or "nothing"
+    return data.refuse(f"which key holds the text is not clear; there is {listed}", "Name it: --set text=KEY.")
+
+
+def _results(annotation: Record, text: str, options: Options, report: Report) -> tuple[Entity, ...]:
+    regions: list[tuple[Record, list[Any], Any]] = []
+    targets: dict[str, int] = {}
     for part in _parts(annotation, "result"):
         value = part.get("value", dict, {})
         labels = value.get("labels", value.get("hypertextlabels"))
         if labels is None:
             report.note("other annotation", part.place, f"a result of type {part.values.get('type')!r}", "not read")
             continue
-        entities += _labelled(part.part(value), text, labels, part.values.get("score"))
-    return tuple(entities)
+        target = str(part.values.get("to_name", ""))
+        if options.get("to_name", target) != target:
+            report.note("other annotation", part.place, f"a region of {target!r}", "not read")
+            continue
+        targets[target] = targets.get(target, 0) + 1
+        regions.append((part.part(value), labels, part.values.get("score")))
+    if len(targets) > 1:
+        annotation.refuse(
+            f"there are regions of several texts: {', '.join(map(repr, targets))}",
+            "Choose one: --set to_name=NAME, and --set text=KEY for its text.",
+        )
+    return _entities(regions, text, annotation, report)
 
 
-def _minimal(record: Record) -> Document:
+def _minimal(record: Record, report: Report) -> Document:
+    """A task of JSON-MIN: every list of regions counts, whatever its tag was called."""
     text = record.need("text", str)
-    entities: list[Entity] = []
-    for part in _parts(record, "label"):
-        entities += _labelled(part, text, part.values.get("labels"), None)
-    meta = {key: value for key, value in record.values.items() if key not in ("text", "label", "id")}
+    regions: list[tuple[Record, list[Any], Any]] = []
+    used = {"text", "id"}
+    for key in record.values:
+        if _is_regions(record.values[key]):
+            regions += [(part, part.values.get("labels", []), None) for part in _parts(record, key)]
+            used.add(key)
+    if len(used) == 2 and record.values.get("label") is None:
+        record.refuse("there is no list of regions with start, end and labels", "Is this another format?")
+    meta = {key: value for key, value in record.values.items() if key not in used}
     name = str(record.get("id", (str, int), ""))
-    return Document(text, tuple(entities), id=name, meta=meta, source=record.source)
+    return Document(text, _entities(regions, text, record, report), id=name, meta=meta, source=record.source)
 
 
-def _labelled(part: Record, text: str, labels: Any, score: Any) -> list[Entity]:
-    """The entities of one region, which may have several labels."""
-    if not isinstance(labels, list) or not labels:
-        part.refuse(f"'labels' must be a list of labels, found {shown(labels)}")
-    start, end = part.need("start", (int, str)), part.need("end", (int, str))
-    start, end = (int(one) if isinstance(one, str) and one.isdigit() else one for one in (start, end))
-    said = part.get("text", str)
-    if said is not None and type(start) is int and type(end) is int and text[start:end].strip() != said.strip():
-        units = (_from_utf16(text, start), _from_utf16(text, end))
-        if units[0] is None or units[1] is None or text[units[0] : units[1]].strip() != said.strip():
+def _is_regions(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and isinstance(value[0], dict) and {"start", "labels"} <= set(value[0])
+    )
+
+
+def _entities(
+    regions: list[tuple[Record, list[Any], Any]], text: str, record: Record, report: Report
+) -> tuple[Entity, ...]:
+    """The entities of regions, which may have several labels. What offsets count is one thing for all of them."""
+    units = _Units(text)
+    ranges = []
+    for part, labels, _ in regions:
+        if not isinstance(labels, list) or not labels:
+            part.refuse(f"'labels' must be a list of labels, found {shown(labels)}")
+        ends = (part.need("start", (int, str)), part.need("end", (int, str)))
+        start, end = (int(one) if isinstance(one, str) and re.fullmatch("[0-9]{1,9}", one) else one for one in ends)
+        ranges.append((start, end, part.get("text", str)))
+    fits = all(said is None or _same(text, start, end, said) for start, end, said in ranges)
+    if not fits:
+        in_utf16 = [(units.characters(start), units.characters(end), said) for start, end, said in ranges]
+        if all(said is None or _same(text, start, end, said) for start, end, said in in_utf16):
+            ranges = in_utf16
+    elif units.differ and any(said is None for _, _, said in ranges):
+        report.note("offsets", record.place, "nothing says whether they count characters or UTF-16 units", "characters")
+    found = []
+    for (part, labels, score), (start, end, said) in zip(regions, ranges, strict=True):
+        if said is not None and not _same(text, start, end, said):
+            there = text[start:end] if type(start) is int and type(end) is int else ""
             part.refuse(
-                f"the text at [{start}, {end}) is {shown(text[start:end])}, not {shown(said)}",
+                f"the text at [{start}, {end}) is {shown(there)}, not {shown(said)}",
                 "Offsets count characters from 0, ends are exclusive. Was the text changed after it was annotated?",
             )
-        start, end = units
-    return [part.entity(text, start, end, label, score) for label in labels]
+        found += [part.entity(text, start, end, label, score) for label in labels]
+    return tuple(found)
 
 
-def _from_utf16(text: str, offset: int) -> int | None:
-    """The offset in characters of one in UTF-16 units; None if it is within a character or not in the text."""
-    at = 0
-    for number, character in enumerate(text):
-        if at >= offset:
-            return number if at == offset else None
-        at += 2 if ord(character) > 0xFFFF else 1
-    return len(text) if at == offset else None
+def _same(text: str, start: Any, end: Any, said: str) -> bool:
+    """Whether a text stands there; line ends may be written as a backslash and an n."""
+    if type(start) is not int or type(end) is not int or start < 0:
+        return False
+    there = text[start:end]
+    return there == said or there.split() == said.split() or there.split() == said.replace("\\n", "\n").split()
+
+
+class _Units:
+    """Offsets in UTF-16 units, as browsers count them."""
+
+    def __init__(self, text: str) -> None:
+        self.differ = not text.isascii() and max(text) > "\uffff"
+        self._places: dict[int, int] = {}
+        if self.differ:
+            units = accumulate((2 if character > "\uffff" else 1 for character in text), initial=0)
+            self._places = {unit: at for at, unit in enumerate(units)}
+
+    def characters(self, offset: Any) -> Any:
+        """The same in characters; as it is, if it is within a character or not in the text."""
+        return self._places.get(offset, offset) if self.differ and type(offset) is int else offset
 
 
 def write_label_studio(documents: Iterable[Document], path: Path, options: Options, report: Report) -> None:
@@ -260,11 +324,11 @@ def write_label_studio(documents: Iterable[Document], path: Path, options: Optio
                 one: dict[str, Any] = {"id": f"e{at}", "type": "labels", "from_name": "label", "to_name": "text"}
                 one["value"] = {**value, "labels": [entity.label]}
                 result.append(one | ({} if entity.score is None else {"score": entity.score}))
-            identifier = int(document.id) if document.id.isdecimal() and document.id.isascii() else number
-            if document.id and str(identifier) != document.id:
-                report.note("not kept", document.place, "the document's name, which must be a number", "id")
-            data = {**document.meta, "text": document.text}
-            yield {"id": identifier, "data": data, "annotations": [{"result": result}]}
+            if document.id and document.id != str(number):
+                message = f"the name {document.id!r}: tasks are numbered"
+                report.note("not kept", document.place, message, "id")
+            data = {**meta_beside(document, ("text",), report), "text": document.text}
+            yield {"id": number, "data": data, "annotations": [{"result": result}]}
 
     write_array(objects(), path)
 
@@ -282,8 +346,7 @@ def looks_like_label_studio(peek: Peek) -> bool:
     record = peek.record
     if isinstance(record.get("data"), dict) and {"annotations", "completions", "predictions"} & set(record):
         return True
-    regions = record.get("label")
-    return isinstance(regions, list) and bool(regions) and isinstance(regions[0], dict) and "labels" in regions[0]
+    return isinstance(record.get("text"), str) and any(map(_is_regions, record.values()))
 
 
 def looks_like_prodigy(peek: Peek) -> bool:
@@ -304,7 +367,7 @@ DOCCANO = Format(
     looks_like_doccano,
     read_doccano,
     write_doccano,
-    options={"key": "for writing: label, labels or entities"},
+    writing={"key": "label, labels or entities"},
 )
 LABEL_STUDIO = Format(
     "label-studio",
@@ -315,5 +378,6 @@ LABEL_STUDIO = Format(
     options={
         "annotation": "of several annotations of a task: error, first or last",
         "text": "key of the text in a task's data",
+        "to_name": "of several texts of a task, the one whose regions are read",
     },
 )

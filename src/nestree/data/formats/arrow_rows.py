@@ -194,6 +194,15 @@ def _span_details(columns: Columns, name: str, report: Report) -> dict[str, Any]
     return {"fields": tuple(kept), "label": label, "names": {name: names} if names else {}}
 
 
+def _is_layer(columns: Columns, name: str) -> bool:
+    """Whether a column's classes are tags of entities: GermEval's inner layer is called nested_ner_tags."""
+    names = columns.class_names(name)
+    if not names or not all(tags.TAG.fullmatch(one) for one in names):
+        return False
+    labels = {one[2:] for one in names if one != "O"}
+    return bool(labels) and not labels <= tags.CHUNKS
+
+
 def _tag_columns(columns: Columns, options: Options) -> tuple[str, ...]:
     types = columns.types
     if "tags" in options:
@@ -202,7 +211,7 @@ def _tag_columns(columns: Columns, options: Options) -> tuple[str, ...]:
             if name not in types:
                 columns.refuse(f"there is no column {name!r}")
     else:
-        found = [name for name in types if name.startswith("ner_tags")]
+        found = [name for name in types if "ner_tags" in name or _is_layer(columns, name)]
         found = found or [name for name in _TAG_COLUMNS if columns.item(types.get(name)) is not None][:1]
     if not found:
         columns.refuse(

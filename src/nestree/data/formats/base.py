@@ -42,9 +42,7 @@ class Peek:
     @cached_property
     def lines(self) -> list[str]:
         """The first lines, without one that may be cut off."""
-        found = self.head.split("\n")
-        complete = found if len(self.head) < 1 << 15 else found[:-1]
-        return [line.removesuffix("\r") for line in complete]
+        return [line.removesuffix("\r") for line in self.head.split("\n")]
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -81,7 +79,8 @@ class Format:
         read: the documents of a file or folder, one after the other.
         write: writes documents; None if the format is only read.
         suffix: the ending by which the format is meant when a file is to be written; "" if none is its own.
-        options: names of what can be set for reading or writing, with what that does.
+        options: names of what can be set for reading, with what that does.
+        writing: the same for writing.
         whole_folder: whether a folder is read as one thing; others are read file by file.
         words: whether it counts in words, so that entities must be on them.
         pieces: whether it can hold an entity of several pieces.
@@ -99,12 +98,14 @@ class Format:
     words: bool = False
     pieces: bool = False
     across: bool = False
+    writing: Mapping[str, str] = field(default_factory=dict)
 
-    def check_options(self, options: Options) -> None:
-        """Raises if an option is not one of this format."""
-        unknown = sorted(set(options) - set(self.options))
+    def check_options(self, options: Options, *, writing: bool = False) -> None:
+        """Raises if an option is not one of this format, for reading or writing."""
+        known_ones = self.writing if writing else self.options
+        unknown = sorted(set(options) - set(known_ones))
         if unknown:
-            known = ", ".join(self.options) or "none"
+            known = ", ".join(known_ones) or "none"
             raise DataError(f"the format {self.name!r} has no option {unknown[0]!r}", advice=f"It knows: {known}.")
 
 
@@ -197,9 +198,15 @@ class Record:
         if not _is_range(start, end, len(text)):
             error = out_of_range(start, end, label, len(text), "characters", None)
             self.refuse(error.what, error.advice)
-        if score is not None and not isinstance(score, (int, float)):
-            self.refuse(f"a score must be a number, found {shown(score)}")
-        return Entity(start, end, self.label(label), None if score is None else float(score))
+        return Entity(start, end, self.label(label), self.score(score))
+
+    def score(self, value: Any) -> float | None:
+        """A score, checked; None if there is none."""
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
+            self.refuse(f"a score must be a number, found {shown(value)}")
+        return float(value)
 
     def span(self, words: int, start: Any, end: Any, label: Any) -> tuple[int, int, str]:
         """An entity in words, checked."""
@@ -245,6 +252,15 @@ def on_words(document: Document, format_name: str, *, across: bool = False) -> l
     return spans
 
 
+def spans_by_sentence(document: Document, spans: Iterable[tuple[int, int, str]]) -> list[list[tuple[int, int, str]]]:
+    """The entities that begin in each sentence."""
+    ends = [end for _, end in document.sentences or ()]
+    found: list[list[tuple[int, int, str]]] = [[] for _ in ends]
+    for span in spans:
+        found[bisect_right(ends, span[0])].append(span)
+    return found
+
+
 def note_losses(document: Document, report: Report, *, keeps: Sequence[str] = ()) -> None:
     """Notes what a format cannot hold of a document: what it does have and the format does not ``keep``."""
     joined = document.tokens is not None and document.text == " ".join(document.words)
@@ -270,6 +286,14 @@ _LOSSES = {
     "id": "the document's name",
     "meta": "further fields of the file",
 }
+
+
+def meta_beside(document: Document, own: Iterable[str], report: Report) -> dict[str, Any]:
+    """The meta that can stand beside a format's own keys; a note for what cannot."""
+    own = set(own)
+    for key in sorted(own & set(document.meta)):
+        report.note("not kept", document.place, f"the field {key!r}, which means something else there", "meta")
+    return {key: value for key, value in document.meta.items() if key not in own}
 
 
 def kept_entities(document: Document, report: Report, format_name: str) -> Iterator[tuple[int, Entity]]:

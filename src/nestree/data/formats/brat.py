@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,6 +29,8 @@ def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
         texts = {found.with_suffix("") for found in Peek(path).names(".txt")}
         annotations = {found.with_suffix("") for found in Peek(path).names(".ann")}
         names = sorted(texts | annotations)
+        for folder in sorted(found for found in path.iterdir() if found.is_dir() and Peek(found).names(".ann")):
+            report.note("other folder", str(folder), "it holds .ann files too", "not read")
         if not names:
             raise DataError("there are no .txt and .ann files in this folder", path=path)
     elif path.suffix in (".txt", ".ann"):
@@ -64,12 +66,21 @@ def _document(name: Path, report: Report) -> Document:
             report.note("other annotation", f"{annotation_path}:{number}", shown(line), "not read")
             continue
         identifier, entity = _entity(line, text, annotation_path, number)
+        if entity.fragments and _is_one_run(text, entity.fragments):  # brat cuts entities at line ends
+            report.note("line end", f"{annotation_path}:{number}", shown(line), "pieces joined")
+            entity = entity._replace(fragments=())
         if identifier in seen:
             raise DataError(f"there are two entities {identifier}", path=annotation_path, line=number)
         seen.add(identifier)
         entities.append(entity)
         lines.append(number)
     return Document(text, tuple(entities), id=name.name, source=Source(str(annotation_path), 1, tuple(lines)))
+
+
+def _is_one_run(text: str, pieces: Sequence[Range]) -> bool:
+    """Whether nothing but line ends and white space around them stands between pieces."""
+    gaps = [text[one[1] : other[0]] for one, other in pairwise(pieces)]
+    return all(gap.isspace() and ("\n" in gap or "\r" in gap) for gap in gaps)
 
 
 def _entity(line: str, text: str, path: Path, number: int) -> tuple[str, Entity]:
@@ -114,13 +125,18 @@ def write(documents: Iterable[Document], path: Path, options: Options, report: R
     """Writes a folder; files are named after the documents. It appears when it is complete."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise DataError("there is something already", path=path, advice="Name a folder that is new or empty.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    except OSError as error:
+        raise DataError(f"the folder cannot be written: {error.strerror or error}", path=path) from None
     try:
         names: set[str] = set()
         for number, document in enumerate(documents, 1):
             note_losses(document, report, keeps=("text", "id"))
             name = _file_name(document.id, number, names)
+            if document.id and name != document.id:
+                report.note("not kept", document.place, f"the name {document.id!r}, written as {name!r}", "id")
             with files.written(folder / f"{name}.txt") as stream:
                 stream.write(document.text)
             with files.written(folder / f"{name}.ann") as stream:

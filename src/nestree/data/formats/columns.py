@@ -11,12 +11,13 @@ LitBank and DaN+ come like this::
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 from nestree.data import files
 from nestree.data.errors import DataError, shown
@@ -27,7 +28,7 @@ from nestree.data.model import Document, Range, Source
 from nestree.data.report import Report
 
 _START = "-DOCSTART-"
-_CHUNKS = {"NP", "VP", "PP", "ADVP", "SBAR", "ADJP", "PRT", "CONJP", "INTJ", "LST", "UCP"}
+_NAME = re.compile(r"(?![A-Za-z]-)[A-Za-z][\w ./-]*")  # of a column, and nothing that could be meant as a tag
 _BETWEEN = "|"  # several tags of one word
 
 
@@ -56,6 +57,11 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
+def _may_be_comment(cells: list[str]) -> bool:
+    """Whether a line begins with # by itself, or holds nothing else: a hashtag with columns is a word."""
+    return cells[0] == "#" or cells[0].startswith("# ") or (len(cells) == 1 and cells[0].startswith("#"))
+
+
 def _is_tags(cell: str) -> bool:
     return all(TAG.fullmatch(tag) for tag in cell.split(_BETWEEN))
 
@@ -63,11 +69,11 @@ def _is_tags(cell: str) -> bool:
 def find_layout(lines: Iterable[str]) -> Layout | None:
     """The layout of lines like these; None if they are not words with tags."""
     rows = [cells for line in lines if (cells := _cells(line)) and cells[0] != _START]
-    rows = [cells for cells in rows if not (cells[0].startswith("#") and not any(map(_is_tags, cells[1:])))]
+    rows = [cells for cells in rows if not (_may_be_comment(cells) and not any(map(_is_tags, cells[1:])))]
     found = _layout_of(rows)
     if len(rows) > 2 and (found is None or not any(map(_is_tags, rows[0][1:]))):
         below = _layout_of(rows[1:])
-        if below is not None and len(rows[0]) == below.columns and not any(map(_is_tags, rows[0][1:])):
+        if below is not None and len(rows[0]) == below.columns and all(map(_NAME.fullmatch, rows[0])):
             return replace(below, header=True)
     return found
 
@@ -80,7 +86,7 @@ def _layout_of(rows: list[list[str]]) -> Layout | None:
     word = int(width > 2 and all(cells[0].isdigit() for cells in rows) and not all(_is_tags(c[1]) for c in rows))
     columns = [at for at in range(word + 1, width) if all(_is_tags(cells[at]) for cells in rows)]
     labels = {at: {tag[2:] for cells in rows for tag in cells[at].split(_BETWEEN) if tag != "O"} for at in columns}
-    columns = [at for at in columns if not labels[at] or not labels[at] <= _CHUNKS]
+    columns = [at for at in columns if not labels[at] or not labels[at] <= tags.CHUNKS]
     if not columns:
         return None
     found = [tag for cells in rows for at in columns for tag in cells[at].split(_BETWEEN)]
@@ -145,7 +151,7 @@ def _read(path: Path, layout: Layout, report: Report) -> Iterator[Document]:
         report.note("columns", str(path), message, "the others not read")
     blocks: list[_Block] = []
     identifier, marked = "", False
-    for part in _parts(path, layout):
+    for part in _parts(path, layout, report):
         if isinstance(part, str):
             if blocks:
                 yield _document(blocks, layout, path, identifier)
@@ -162,14 +168,15 @@ def _read(path: Path, layout: Layout, report: Report) -> Iterator[Document]:
         yield _document(blocks, layout, path, identifier)
 
 
-def _parts(path: Path, layout: Layout) -> Iterator[_Block | str]:
+def _parts(path: Path, layout: Layout, report: Report) -> Iterator[_Block | str]:
     """Sentences, ``-DOCSTART-``, and names of documents (comments ``# id = NAME``)."""
     block = _Block(0, [], [[] for _ in layout.tags], [])
     header = layout.header
     for number, line in files.lines(path):
         cells = _cells(line)
-        if header and cells:
+        if header and cells and not _is_comment(cells, layout):
             header = False
+            report.note("header", f"{path}:{number}", f"names of columns: {shown(' '.join(cells))}", "no word")
             continue
         starts = bool(cells) and cells[0] == _START
         if not cells or starts:
@@ -183,6 +190,8 @@ def _parts(path: Path, layout: Layout) -> Iterator[_Block | str]:
             name, _, value = line[1:].partition("=")
             if name.strip() == "id" and value.strip():
                 yield value.strip()
+            else:
+                report.note("comment", f"{path}:{number}", shown(line), "not read")
             continue
         _add(block, cells, layout, path, number)
     if block.words:
@@ -190,7 +199,7 @@ def _parts(path: Path, layout: Layout) -> Iterator[_Block | str]:
 
 
 def _is_comment(cells: list[str], layout: Layout) -> bool:
-    if not cells[0].startswith("#"):
+    if not _may_be_comment(cells):
         return False
     return len(cells) != layout.columns or not all(_is_tags(cells[at]) for at in layout.tags)
 
@@ -281,7 +290,7 @@ def write(documents: Iterable[Document], path: Path, options: Options, report: R
 
 
 def _write_document(
-    stream: TextIO, name: str, words: list[str], layers: list[list[str]], sentences: list[Range], marked: bool
+    stream: Any, name: str, words: list[str], layers: list[list[str]], sentences: list[Range], marked: bool
 ) -> None:
     if marked:
         stream.write("\t".join([_START, *["O"] * len(layers)]) + "\n\n")
@@ -350,6 +359,7 @@ _OPTIONS = {
     "tags": "columns of the tags, from 1, separated by commas",
     "scheme": "auto, bio, bioes or iob1",
 }
+_WRITING = {"scheme": "bio or bioes"}
 COLUMNS = Format(
     "columns",
     "one word a line, layers of BIO/IOB2/BIOES tags in columns",
@@ -359,6 +369,7 @@ COLUMNS = Format(
     ".tsv",
     _OPTIONS,
     words=True,
+    writing=_WRITING,
 )
 CONLL = Format(
     "conll",
@@ -369,4 +380,5 @@ CONLL = Format(
     ".conll",
     _OPTIONS,
     words=True,
+    writing=_WRITING,
 )

@@ -83,11 +83,10 @@ def _of_words(values: dict[str, Any], path: str, line: int) -> Document:
 def _entity_of_words(record: Record, values: Any, tokens: Tokens) -> Entity:
     part = _entity_record(record, values)
     start, end, label = part.span(len(tokens), part.need("start", int), part.need("end", int), part.need("label", str))
-    score = part.get("score", (int, float))
+    score = part.score(part.values.get("score"))
     fragments = tuple(_ranges(part, "fragments", len(tokens)))
     _check_fragments(part, fragments, start, end)
     in_characters = tuple(tokens.characters(first, last) for first, last in fragments)
-    score = None if score is None else float(score)
     return Entity(*tokens.characters(start, end), label, score, start, end, in_characters)
 
 
@@ -96,8 +95,8 @@ def _of_text(record: Record) -> Document:
     entities = []
     for values in record.get("entities", list, ()):
         part = _entity_record(record, values)
-        score = part.get("score", (int, float))
-        entity = part.entity(text, part.need("start", int), part.need("end", int), part.need("label", str), score)
+        start, end, label = part.need("start", int), part.need("end", int), part.need("label", str)
+        entity = part.entity(text, start, end, label, part.values.get("score"))
         fragments = tuple(_ranges(part, "fragments", len(text)))
         _check_fragments(part, fragments, entity.start, entity.end)
         entities.append(entity._replace(fragments=fragments))
@@ -141,6 +140,8 @@ def tokens_in(record: Record, text: str, listed: list[Any]) -> Tokens:
             start = text.find(item, at)
             if start < 0 or not item or item.isspace():
                 record.refuse(f"the token {shown(item)} is not in the text after character {at}")
+            if text[at:start].strip():
+                record.refuse(f"no token holds {shown(text[at:start].strip())}, which stands before {shown(item)}")
             end = start + len(item)
         else:
             start, end = _pair(record, item, "tokens", len(text))

@@ -64,8 +64,7 @@ def _object(value: Any, path: Path, line: int) -> dict[str, Any]:
 
 def _array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Reads on until an object is complete: memory is bounded by the largest one."""
-    source = files.lines(path)
-    buffer = _Buffer(source, path)
+    buffer = _Buffer(files.chunks(path), path)
     buffer.expect("[")
     if buffer.next() == "]":
         buffer.skip()
@@ -91,7 +90,7 @@ def _array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 class _Buffer:
     """The part of a file that has been read and not yet been used."""
 
-    def __init__(self, source: Iterable[files.Line], path: Path) -> None:
+    def __init__(self, source: Iterable[str], path: Path) -> None:
         self._source = iter(source)
         self._path = path
         self._text = ""
@@ -102,9 +101,9 @@ class _Buffer:
         """Reads at least so many characters, if there are any."""
         pieces = [self._text[self._at :]]
         size = 0
-        for _, text in self._source:
-            pieces.append(text + "\n")
-            size += len(text) + 1
+        for text in self._source:
+            pieces.append(text)
+            size += len(text)
             if size >= least:
                 break
         self._text, self._at = "".join(pieces), 0

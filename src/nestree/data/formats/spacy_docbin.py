@@ -345,6 +345,7 @@ FORMAT = Format(
     write,
     ".spacy",
     options=_OPTIONS,
+    writing={"spans_key": _OPTIONS["spans_key"]},
     words=True,
 )
 __all__ = ["FORMAT", "doc_of", "document_of", "new_vocab"]

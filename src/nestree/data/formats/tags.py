@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 Span = tuple[int, int, str]
 
 SCHEMES = ("bio", "bioes", "iob1")
+CHUNKS = frozenset(["NP", "VP", "PP", "ADVP", "SBAR", "ADJP", "PRT", "CONJP", "INTJ", "LST", "UCP", "NC", "VC", "PC"])
+"""Labels of phrases, which stand in tags like those of entities; a column of these is none of entities."""
 TAG = re.compile(r"O|[BIESLU]-\S.*")
 _ENDS = {"E": "E", "L": "E", "S": "S", "U": "S", "B": "B", "I": "I"}  # BILOU in the letters of BIOES
 

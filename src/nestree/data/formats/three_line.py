@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nestree.data import files
 from nestree.data.errors import DataError, shown
-from nestree.data.formats.base import Format, Options, Peek, choice, note_losses, on_words
+from nestree.data.formats.base import Format, Options, Peek, choice, note_losses, on_words, spans_by_sentence
 from nestree.data.model import Document, Source, out_of_range
 from nestree.data.report import Report
 
@@ -91,14 +91,14 @@ def write(documents: Iterable[Document], path: Path, options: Options, report: R
             note_losses(document, report, keeps=("tokens", "meta") if only_tags else ("tokens",))
             spans = on_words(document, "three-line")
             known = tags.split() if only_tags else []
-            for start, end in document.sentences or ():
+            found = spans_by_sentence(document, spans)
+            for (start, end), mine in zip(document.sentences or (), found, strict=True):
                 words = document.words[start:end]
                 if any(word.split() != [word] for word in words):
                     raise DataError(f"{document.place}: a word holds white space, which three-line files cannot")
-                mine = [span for span in spans if start <= span[0] < end]
                 listed = []
                 for first, last, label in mine:
-                    if "|" in label or "\n" in label:
+                    if "|" in label or "\n" in label or label != label.strip():
                         raise DataError(f"{document.place}: the label {label!r} cannot stand in a three-line file")
                     listed.append(f"{first - start},{last - start - inclusive} {label}")
                 of_words = known[start:end] if len(known) == len(document.words) else ["_"] * len(words)
@@ -133,4 +133,5 @@ FORMAT = Format(
     ".data",
     {"ends": "exclusive (usual) or inclusive"},
     words=True,
+    writing={"ends": "exclusive (usual) or inclusive"},
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nestree.data.errors import shown
-from nestree.data.formats.base import Format, Options, Record, note_losses, on_words
+from nestree.data.formats.base import Format, Options, Record, meta_beside, note_losses, on_words, spans_by_sentence
 from nestree.data.formats.records import items, write_array, write_lines
 from nestree.data.model import Document, Range
 from nestree.data.report import Report
@@ -57,7 +57,20 @@ def read_dygie(path: Path, options: Options, report: Report) -> Iterator[Documen
         listed = record.get("ner", list, [])
         if listed and len(listed) != len(values["sentences"]):
             record.refuse(f"'ner' has {len(listed)} lists for {len(values['sentences'])} sentences")
-        spans = [span for items in listed for span in _inclusive(record, items, len(words))]
+        spans = []
+        at = 0
+        for sentence, entities in zip(values["sentences"], listed, strict=False):
+            for start, end, label in _inclusive(record, entities, len(words)):
+                if not at <= start < at + len(sentence):
+                    record.refuse(
+                        f"the entity [{start}, {end - 1}, {label!r}] does not begin in the sentence it is listed with, "
+                        f"which has the words {at} to {at + len(sentence) - 1}",
+                        "DyGIE++ counts words through the document.",
+                    )
+                spans.append((start, end, label))
+            at += len(sentence)
+        if any(len(item) > 3 for entities in listed for item in entities):
+            report.note("scores", record.place, "entities have more fields than start, end and label", "not read")
         meta = _meta(values, ("doc_key", "sentences", "ner"))
         name = str(record.get("doc_key", (str, int), ""))
         yield Document.from_words(words, spans, sentences=tuple(sentences), id=name, meta=meta, source=record.source)
@@ -72,11 +85,10 @@ def write_dygie(documents: Iterable[Document], path: Path, options: Options, rep
             spans = on_words(document, "dygie", across=True)
             sentences = document.sentences or ()
             entities = [
-                [[start, end - 1, label] for start, end, label in spans if first <= start < last]
-                for first, last in sentences
+                [[start, end - 1, label] for start, end, label in mine] for mine in spans_by_sentence(document, spans)
             ]
             words = [list(document.words[first:last]) for first, last in sentences]
-            kept = {key: value for key, value in document.meta.items() if key not in ("doc_key", "sentences", "ner")}
+            kept = meta_beside(document, ("doc_key", "sentences", "ner"), report)
             yield {"doc_key": document.id or f"document-{number}", "sentences": words, "ner": entities, **kept}
 
     write_lines(objects(), path)
@@ -111,6 +123,7 @@ def write_cnn_ner(documents: Iterable[Document], path: Path, options: Options, r
     def objects() -> Iterator[dict[str, Any]]:
         for document in documents:
             note_losses(document, report, keeps=("tokens", "id", "meta"))
+            kept = meta_beside(document, ("tokens", "entity_mentions", "id"), report)
             for number, (words, spans) in enumerate(by_sentence(document, "cnn-ner"), 1):
                 mentions = [
                     {"entity_type": label, "start": start, "end": end, "text": " ".join(words[start:end])}
@@ -118,7 +131,6 @@ def write_cnn_ner(documents: Iterable[Document], path: Path, options: Options, r
                 ]
                 several = len(document.sentences or ()) > 1
                 name = {"id": f"{document.id}.{number}" if several else document.id} if document.id else {}
-                kept = {key: value for key, value in document.meta.items() if key not in ("tokens", "entity_mentions")}
                 yield {**name, "tokens": words, "entity_mentions": mentions, **kept}
 
     write_lines(objects(), path)
@@ -142,8 +154,8 @@ def write_gliner(documents: Iterable[Document], path: Path, options: Options, re
     def objects() -> Iterator[dict[str, Any]]:
         for document in documents:
             note_losses(document, report, keeps=("tokens", "meta"))
+            kept = meta_beside(document, ("tokenized_text", "ner"), report)
             for words, spans in by_sentence(document, "gliner"):
-                kept = {key: value for key, value in document.meta.items() if key not in ("tokenized_text", "ner")}
                 yield {"tokenized_text": words, "ner": [[start, end - 1, label] for start, end, label in spans], **kept}
 
     write_array(objects(), path)
@@ -155,10 +167,9 @@ def by_sentence(document: Document, format_name: str) -> Iterator[tuple[list[str
     Raises:
         DataError: an entity runs over the end of its sentence; policies join such sentences.
     """
-    spans = on_words(document, format_name)
-    for first, last in document.sentences or ():
-        mine = [(start - first, end - first, label) for start, end, label in spans if first <= start < last]
-        yield list(document.words[first:last]), mine
+    found = spans_by_sentence(document, on_words(document, format_name))
+    for (first, last), spans in zip(document.sentences or (), found, strict=True):
+        yield list(document.words[first:last]), [(start - first, end - first, label) for start, end, label in spans]
 
 
 DYGIE = Format(

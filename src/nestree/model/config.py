@@ -1,0 +1,101 @@
+"""What a model is made of: everything that is saved beside its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from nestree.data import Policies, Splitter
+
+Scorer = Literal["biaffine", "bilinear", "biaffine-separate"]
+Word = Literal["first", "last", "mean"]
+Loss = Literal["treecrf", "local"]
+Scope = Literal["rejected", "all"]
+Decoding = Literal["map", "mbr"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "scorer": get_args(Scorer),
+    "word": get_args(Word),
+    "loss": get_args(Loss),
+    "smoothing_scope": get_args(Scope),
+    "decoding": get_args(Decoding),
+}
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The settings of a model.
+
+    Attributes:
+        labels: the entity labels, in the order of their scores; joined ones (``DNA|protein``) among them.
+        encoder: a name or folder of a Hugging Face encoder; ``minilm`` is the embedded default.
+        latent_labels: how many labels latent nodes can take; they follow the entity labels.
+        word: which of a word's pieces stands for it: the first, the last, or the mean of all.
+        dropout: after the encoder.
+        scorer: "biaffine" is the paper's Equation 2; "bilinear" leaves out its linear term and bias;
+            "biaffine-separate" has own feed-forward layers for the start and the end of a span.
+        normalize: potential normalisation (PN): each sentence's scores to mean 0 and variance 1, over its spans.
+        loss: "treecrf", or "local": one softmax per span, the paper's "without TreeCRF".
+        smoothing: weight of what the annotation rules out (structure smoothing).
+        smoothing_scope: what gets that weight: the "rejected" spans, or "all" that is ruled out.
+        gumbel: whether the smoothing weight is drawn anew in each step.
+        entropy_weight: reward for the entropy of the tree.
+        decoding: "map", the best tree, or "mbr", the tree with the most probable spans.
+        policies: how annotation was made to fit.
+        splitter: how raw text is split.
+    """
+
+    labels: tuple[str, ...]
+    encoder: str = "minilm"
+    latent_labels: int = 1
+    word: Word = "first"
+    dropout: float = 0.2
+    scorer: Scorer = "biaffine"
+    normalize: bool = True
+    loss: Loss = "treecrf"
+    smoothing: float = 0.02
+    smoothing_scope: Scope = "rejected"
+    gumbel: bool = False
+    entropy_weight: float = 0.0
+    decoding: Decoding = "map"
+    policies: Policies = field(default_factory=Policies)
+    splitter: Splitter = field(default_factory=Splitter)
+
+    def __post_init__(self) -> None:
+        for name, known in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise ValueError(f"{name} is {value!r}; known are {', '.join(map(repr, known))}.")
+        if not self.labels or len(set(self.labels)) != len(self.labels):
+            raise ValueError(f"labels must be some, each once; got {list(self.labels)}.")
+        if self.latent_labels < 1:
+            raise ValueError(f"latent_labels is {self.latent_labels}; latent nodes need at least one.")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
+        if not 0 <= self.smoothing <= 1:
+            raise ValueError(f"smoothing is {self.smoothing}; it must be between 0 and 1.")
+
+    @property
+    def all_labels(self) -> int:
+        """Entity and latent labels together."""
+        return len(self.labels) + self.latent_labels
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it stands in ``config.json``."""
+        return {**asdict(self), "labels": list(self.labels)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ModelConfig:
+        """From ``config.json``. Unknown keys are an error that lists the known ones."""
+        known = [one.name for one in fields(cls)]
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(known)}.")
+        found = dict(values)
+        found["labels"] = tuple(found.get("labels", ()))
+        if "policies" in found:
+            found["policies"] = Policies.from_dict(found["policies"])
+        if "splitter" in found:
+            found["splitter"] = Splitter(**found["splitter"])
+        return cls(**found)

@@ -1,0 +1,180 @@
+"""The model people hold: encoder, scorer, TreeCRF, and what it needs to read text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nestree.crf import PartialTrees, TreeCRF, normalize_potentials, spans_of
+from nestree.model.config import ModelConfig
+from nestree.model.encoder import WordEncoder, limit_of, load
+from nestree.model.pieces import Batch, Pieces
+from nestree.model.scorer import SpanScorer
+
+WEIGHTS, SETTINGS, ENCODER = "model.safetensors", "nestree.json", "encoder"
+
+
+class Span(NamedTuple):
+    """A predicted entity: words ``[start, end)``, label, and the exact marginal probability of both."""
+
+    start: int
+    end: int
+    label: str
+    score: float
+
+
+class NestedNER(nn.Module):
+    """Finds nested entities.
+
+    Args:
+        config: all settings.
+        encoder: a Hugging Face encoder.
+        tokenizer: its fast tokenizer.
+    """
+
+    def __init__(self, config: ModelConfig, encoder: nn.Module, tokenizer: Any) -> None:
+        super().__init__()
+        self.config = config
+        self.tokenizer = tokenizer
+        settings: Any = encoder.config
+        if getattr(encoder, "pooler", None) is not None:
+            encoder.register_module("pooler", None)  # weights that nobody would use or train
+        self.pieces = Pieces(tokenizer, limit_of(settings, tokenizer))
+        self.encoder = WordEncoder(encoder, config.word)
+        hidden = int(settings.hidden_size)
+        self.scorer = SpanScorer(hidden, config.all_labels, kind=config.scorer, dropout=config.dropout)
+
+    @classmethod
+    def create(cls, config: ModelConfig) -> NestedNER:
+        """A new model on a pretrained encoder."""
+        return cls(config, *load(config.encoder))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.scorer.bilinear.device
+
+    # --- Scores and the loss ---
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Log potentials of all labelled spans. Shape: ``[batch, n, n, label]``, float32 at least.
+
+        They are normalised if the model was made so; the same in training, decoding and marginals.
+        """
+        scores = self.scorer(self.encoder(batch))
+        if self.config.normalize and self.config.loss == "treecrf":
+            return normalize_potentials(scores, batch.lengths)
+        return scores if scores.dtype == torch.float64 else scores.float()
+
+    def loss(self, batch: Batch, observed: PartialTrees) -> Tensor:
+        """What training makes small, the mean over sentences. Shape: ``[]``."""
+        scores = self(batch)
+        if self.config.loss == "local":
+            return _local_loss(scores, observed, len(self.config.labels))
+        crf = TreeCRF(scores, batch.lengths)
+        smoothing = self.config.smoothing
+        value = -crf.log_prob(observed, smoothing=smoothing, scope=self.config.smoothing_scope).mean()
+        if self.config.entropy_weight:
+            value = value - self.config.entropy_weight * crf.entropy.mean()
+        return value
+
+    def observed(self, spans: Sequence[Sequence[tuple[int, int, str]]], lengths: Sequence[int]) -> PartialTrees:
+        """Annotated entities, words half-open, as partial trees."""
+        number = {label: at for at, label in enumerate(self.config.labels)}
+        inclusive = [[(start, end - 1, number[label]) for start, end, label in one] for one in spans]
+        labels = len(self.config.labels)
+        return PartialTrees.from_spans(
+            inclusive, lengths, entity_labels=labels, latent_labels=self.config.latent_labels
+        )
+
+    # --- Decoding ---
+
+    @torch.inference_mode()
+    def decode(self, batch: Batch) -> list[list[Span]]:
+        """The entities of each sentence, outer ones first; each with its exact marginal probability."""
+        was_training = self.training
+        self.eval()
+        try:
+            scores = self(batch.to(self.device))
+        finally:
+            self.train(was_training)
+        if self.config.loss == "local":
+            return _local_spans(scores, batch.lengths, self.config.labels)
+        crf = TreeCRF(scores, batch.lengths.to(scores.device))
+        trees = crf.argmax if self.config.decoding == "map" else crf.mbr()
+        marginals = crf.marginals
+        labels = self.config.labels
+        result = []
+        for sentence, found in enumerate(spans_of(trees, entity_labels=len(labels))):
+            chosen = sorted(found, key=lambda one: (one[0], -one[1]))
+            places = torch.tensor(chosen, dtype=torch.int64, device=scores.device).reshape(-1, 3)
+            values = marginals[sentence, places[:, 0], places[:, 1], places[:, 2]].tolist()
+            pairs = zip(chosen, values, strict=True)
+            result.append([Span(start, end + 1, labels[label], score) for (start, end, label), score in pairs])
+        return result
+
+    def predict_tokens(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> Iterator[list[Span]]:
+        """The entities of sentences that are split into words already, in their order."""
+        for first in range(0, len(sentences), batch_size):
+            yield from self.decode(self.pieces(sentences[first : first + batch_size]))
+
+    # --- Saving ---
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Writes weights (safetensors), settings, tokenizer and the encoder's configuration into a folder."""
+        from safetensors.torch import save_file
+
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        weights = {name: value.detach().cpu().contiguous() for name, value in self.state_dict().items()}
+        save_file(weights, path / WEIGHTS)
+        encoder: Any = self.encoder.model
+        encoder.config.save_pretrained(path / ENCODER)
+        self.tokenizer.save_pretrained(path / ENCODER)
+        (path / SETTINGS).write_text(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def from_pretrained(cls, folder: str | PathLike[str]) -> NestedNER:
+        """A model as it was saved. Weights are read from safetensors, never from pickles."""
+        from safetensors.torch import load_file
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+        path = Path(folder)
+        if not (path / SETTINGS).is_file():
+            raise FileNotFoundError(f"{path} holds no model of nestree: there is no {SETTINGS} in it.")
+        config = ModelConfig.from_dict(json.loads((path / SETTINGS).read_text()))
+        encoder: nn.Module = AutoModel.from_config(AutoConfig.from_pretrained(path / ENCODER))
+        model = cls(config, encoder, AutoTokenizer.from_pretrained(path / ENCODER, use_fast=True))
+        model.load_state_dict(load_file(path / WEIGHTS))
+        return model.eval()
+
+
+def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> Tensor:
+    """One softmax per span: entities their label, all other spans the first latent label; the mean over sentences."""
+    codes = observed.codes.to(scores.device).long()
+    n = codes.shape[1]
+    grid = torch.ones(n, n, dtype=torch.bool, device=codes.device).triu()
+    grid = grid & (torch.arange(n, device=codes.device) < observed.lengths.to(codes.device)[:, None, None])
+    targets = torch.where(codes >= 0, codes, entity_labels).masked_fill(~grid, -100)
+    total = nn.functional.cross_entropy(scores.flatten(0, 2), targets.flatten(), ignore_index=-100, reduction="sum")
+    return total / len(codes)
+
+
+def _local_spans(scores: Tensor, lengths: Tensor, labels: Sequence[str]) -> list[list[Span]]:
+    """Spans whose best label is an entity label."""
+    probabilities = scores.softmax(-1)
+    best, label = probabilities.max(-1)
+    n = scores.shape[1]
+    grid = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu()
+    grid = grid & (torch.arange(n, device=scores.device) < lengths.to(scores.device)[:, None, None])
+    found: list[list[Span]] = [[] for _ in range(len(scores))]
+    for sentence, start, end in torch.nonzero(grid & (label < len(labels))).tolist():
+        score = float(best[sentence, start, end])
+        found[sentence].append(Span(start, end + 1, labels[int(label[sentence, start, end])], score))
+    return [sorted(one, key=lambda span: (span.start, -span.end)) for one in found]
