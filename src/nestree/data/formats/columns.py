@@ -83,15 +83,22 @@ def _layout_of(rows: list[list[str]]) -> Layout | None:
     rows = [cells for cells in rows if len(cells) == width]
     if width < 2:
         return None
-    word = int(width > 2 and all(cells[0].isdigit() for cells in rows) and not all(_is_tags(c[1]) for c in rows))
-    columns = [at for at in range(word + 1, width) if all(_is_tags(cells[at]) for cells in rows)]
-    labels = {at: {tag[2:] for cells in rows for tag in cells[at].split(_BETWEEN) if tag != "O"} for at in columns}
+    word = int(width > 2 and all(cells[0].isdigit() for cells in rows) and not _are_tags(rows, 1))
+    columns = [at for at in range(word + 1, width) if _are_tags(rows, at)]
+    found = {at: [tag for cells in rows for tag in cells[at].split(_BETWEEN) if TAG.fullmatch(tag)] for at in columns}
+    labels = {at: {tag[2:] for tag in found[at] if tag != "O"} for at in columns}
     columns = [at for at in columns if not labels[at] or not labels[at] <= tags.CHUNKS]
     if not columns:
         return None
-    found = [tag for cells in rows for at in columns for tag in cells[at].split(_BETWEEN)]
-    several = any(_BETWEEN in cells[at] for cells in rows for at in columns)
-    return Layout(word, tuple(columns), tags.scheme_of(found), several, width)
+    several = any(_BETWEEN in cells[at] and _is_tags(cells[at]) for cells in rows for at in columns)
+    scheme = tags.scheme_of(tag for at in columns for tag in found[at])
+    return Layout(word, tuple(columns), scheme, several, width)
+
+
+def _are_tags(rows: list[list[str]], at: int) -> bool:
+    """Whether a column holds tags. A few that are none are mistakes, which are an error when they are read."""
+    right = sum(_is_tags(cells[at]) for cells in rows)
+    return (right > 1 and len(rows) - right <= max(1, len(rows) // 20)) or right == len(rows)
 
 
 def _layout(path: Path, options: Options) -> Layout:
