@@ -112,6 +112,13 @@ CASES: dict[str, tuple[str, bytes | str, str | None, int | None, str]] = {
         2,
         "second document is named 'x'",
     ),
+    "a key that stands twice": (
+        "a.jsonl",
+        '{"text": "ab", "entities": [{"start": 0, "end": 1, "label": "X"}], "entities": []}',
+        "jsonl",
+        1,
+        "the key 'entities' stands twice",
+    ),
     "deep JSON": ("a.jsonl", '{"tokens": ' + "[" * 100_000, "jsonl", 1, "JSON"),
     "latin-1": ("a.jsonl", '{"tokens": ["é"]}'.encode("latin-1"), "jsonl", 1, "not UTF-8.*iconv"),
     "UTF-16": ("a.jsonl", '{"tokens": ["a"]}'.encode("utf-16"), "jsonl", 1, "not UTF-8"),

@@ -9,6 +9,7 @@ import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TextIO
@@ -63,12 +64,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 def lines(path: Path) -> Iterator[Line]:
     """The lines of a UTF-8 file, without line ends (LF or CRLF) and without a byte order mark."""
     with opened(path) as stream:
-        number = 0
-        while True:
-            raw = stream.readline(LONGEST_LINE + 1)
-            if not raw:
-                return
-            number += 1
+        for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), 1):
             if len(raw) > LONGEST_LINE:
                 raise DataError(
                     f"the line is longer than {LONGEST_LINE >> 20} MiB",
@@ -78,10 +74,8 @@ def lines(path: Path) -> Iterator[Line]:
                 )
             if number == 1 and raw.startswith(_BOM):
                 raw = raw[3:]
-            if raw[-1:] == b"\n":
-                raw = raw[:-2] if raw[-2:] == b"\r\n" else raw[:-1]
             try:
-                yield number, raw.decode()
+                yield number, raw.rstrip(b"\r\n").decode()
             except UnicodeDecodeError as error:
                 raise not_utf8(error, path, number) from None
 
@@ -154,37 +148,37 @@ class _Text:
 @contextmanager
 def written(path: Path) -> Iterator[_Text]:
     """A UTF-8 file for writing, compressed by its ending. It gets its name when it is complete: half a file is none."""
-    partial = path.with_name(f".{path.name}.partial")
-    with _for_writing(path, partial, "wt", encoding="utf-8", newline="\n") as stream:
+    unfinished = path.with_name(f".{path.name}.partial")
+    with _for_writing(path, unfinished, "wt", encoding="utf-8", newline="\n") as stream:
         yield _Text(stream)
 
 
 @contextmanager
 def written_bytes(path: Path) -> Iterator[BinaryIO]:
     """The same for bytes."""
-    partial = path.with_name(f".{path.name}.partial")
-    with _for_writing(path, partial, "wb") as stream:
+    unfinished = path.with_name(f".{path.name}.partial")
+    with _for_writing(path, unfinished, "wb") as stream:
         yield stream
 
 
 @contextmanager
-def _for_writing(path: Path, partial: Path, mode: str, **options: Any) -> Iterator[Any]:
+def _for_writing(path: Path, unfinished: Path, mode: str, **options: Any) -> Iterator[Any]:
     opener: Callable[..., IO[Any]] = _COMPRESSION.get(path.suffix, open)
     if path.is_dir():
         raise DataError("this is a folder, and a file is to be written", path=path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        stream = opener(partial, mode, **options)
+        stream = opener(unfinished, mode, **options)
     except OSError as error:
         raise DataError(f"the file cannot be written: {error.strerror or error}", path=path) from None
     try:
         with stream:
             yield stream
-        partial.replace(path)
+        unfinished.replace(path)
     except OSError as error:
         raise DataError(f"the file cannot be written: {error.strerror or error}", path=path) from None
     except UnicodeEncodeError as error:
         bad = shown(error.object[error.start : error.end])
         raise DataError(f"{bad} cannot be written as UTF-8", path=path, advice="Lone surrogates are no text.") from None
     finally:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)

@@ -12,7 +12,19 @@ from nestree.data.errors import DataError, shown
 from nestree.data.formats.base import Record
 
 _SPACE = " \t\r\n"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different: of two equal ones, one would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+        raise ValueError(f"the key {twice!r} stands twice in an object")
+    return found
+
+
 _decoder = json.JSONDecoder()
+_strict_decoder = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 def records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -41,7 +53,9 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def parsed(line: str, path: Path, number: int) -> dict[str, Any]:
     """The object on a line."""
     try:
-        value, end = _decoder.raw_decode(line)
+        # Looking for keys that stand twice takes time: it is done where there might be one.
+        decoder = _strict_decoder if line.count('"entities"') > 1 or '"entities"' not in line else _decoder
+        value, end = decoder.raw_decode(line)
         if end != len(line) and line[end:].strip(_SPACE):
             value = json.loads(line)  # says what is wrong with the rest
     except json.JSONDecodeError as error:
@@ -139,7 +153,7 @@ class _Buffer:
         line, least = self.line, 1 << 12
         while True:
             try:
-                value, end = _decoder.raw_decode(self._text, self._at)
+                value, end = _strict_decoder.raw_decode(self._text, self._at)
                 break
             except json.JSONDecodeError as error:
                 # Either the object is not complete yet, or it is wrong: then reading on does not help.

@@ -35,16 +35,16 @@ def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
     name = str(path)
     for number, line in files.lines(path):
         if len(block) == size:
-            if line.strip():
+            if line and line.strip():
                 raise DataError(
                     f"an empty line was expected after {size} lines, found {shown(line)}", path=path, line=number
                 )
             yield _document(block, name, first, after)
             block = []
-        elif not block and not line.strip():
-            continue  # further empty lines between sentences
-        else:
-            first = first if block else number
+        elif block:
+            block.append(line)
+        elif line and line.strip():  # there may be further empty lines between sentences
+            first = number
             block.append(line)
     if len(block) == size - 1:  # the last line is empty, and its end was cut off
         block.append("")
@@ -59,12 +59,13 @@ def _document(block: list[str], path: str, line: int, inclusive: bool) -> Docume
     if "" in words:  # some files have two spaces between words
         words = [word for word in words if word]
     tags = block[1] if len(block) == 3 else ""
-    if tags and tags.count(" ") + 1 != len(words) and len(tags.split()) != len(words):
+    if tags.count(" ") + 1 != len(words) and tags and len(tags.split()) != len(words):
         raise DataError(f"there are {len(words)} words and {len(tags.split())} tags", path=path, line=line + 1)
     spans = []
     at = line + len(block) - 1
+    match, count = _ENTITY.fullmatch, len(words)
     for part in block[-1].split("|") if block[-1].strip() else ():
-        found = _ENTITY.fullmatch(part)
+        found = match(part)
         if found is None:
             raise DataError(
                 f"an entity must be `start,end label`, found {shown(part)}",
@@ -74,8 +75,8 @@ def _document(block: list[str], path: str, line: int, inclusive: bool) -> Docume
             )
         first, last, label = found.groups()
         start, end = int(first), int(last) + inclusive
-        if not 0 <= start < end <= len(words):
-            raise out_of_range(start, end, label, len(words), "words", Source(path, at))
+        if not 0 <= start < end <= count:
+            raise out_of_range(start, end, label, count, "words", Source(path, at))
         spans.append((start, end, label))
     meta = {"tags": tags} if tags else {}
     return Document.from_words(words, spans, meta=meta, source=Source(path, line))
