@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from nestree.data import (
     split_label,
     write,
 )
-from nestree.data.formats import FORMATS, tags
+from nestree.data.formats import FORMATS, brat, tags
 from nestree.data.policies import crosses
 from nestree.data.splitting import glued
 from nestree.data.statistics import nesting
@@ -40,6 +41,15 @@ def again(documents: list[Document], name: str, **options: str) -> list[Document
         return list(read(path, name))
 
 
+def _joined_at_line_ends(document: Document) -> Document:
+    """As brat is read: pieces with nothing but line ends between them are one."""
+    entities = [
+        one._replace(fragments=()) if one.fragments and brat.is_one_run(document.text, one.fragments) else one
+        for one in document.entities
+    ]
+    return replace(document, entities=tuple(entities))
+
+
 @pytest.mark.parametrize("name", OF_TEXT)
 @given(st.data())
 @few
@@ -48,6 +58,7 @@ def test_text_comes_back_as_it_was_written(name: str, data: st.DataObject) -> No
     found = again(documents, name)
     if name == "brat":
         found = sorted(found, key=lambda one: one.id)
+        documents = [_joined_at_line_ends(one) for one in documents]
     assert [one.text for one in found] == [one.text for one in documents]
     assert [said(one) for one in found] == [said(one) for one in documents]
 

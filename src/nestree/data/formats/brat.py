@@ -66,7 +66,7 @@ def _document(name: Path, report: Report) -> Document:
             report.note("other annotation", f"{annotation_path}:{number}", shown(line), "not read")
             continue
         identifier, entity = _entity(line, text, annotation_path, number)
-        if entity.fragments and _is_one_run(text, entity.fragments):  # brat cuts entities at line ends
+        if entity.fragments and is_one_run(text, entity.fragments):  # brat cuts entities at line ends
             report.note("line end", f"{annotation_path}:{number}", shown(line), "pieces joined")
             entity = entity._replace(fragments=())
         if identifier in seen:
@@ -77,7 +77,7 @@ def _document(name: Path, report: Report) -> Document:
     return Document(text, tuple(entities), id=name.name, source=Source(str(annotation_path), 1, tuple(lines)))
 
 
-def _is_one_run(text: str, pieces: Sequence[Range]) -> bool:
+def is_one_run(text: str, pieces: Sequence[Range]) -> bool:
     """Whether nothing but line ends and white space around them stands between pieces."""
     gaps = [text[one[1] : other[0]] for one, other in pairwise(pieces)]
     return all(gap.isspace() and ("\n" in gap or "\r" in gap) for gap in gaps)
