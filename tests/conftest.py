@@ -1,4 +1,4 @@
-"""Before anything else is imported: how Triton kernels run, how many threads a process takes, which examples are drawn."""
+"""Before anything else is imported: how Triton kernels run, threads of a process, which examples are drawn."""
 
 from __future__ import annotations
 
