@@ -79,6 +79,19 @@ def test_check_finds_what_hurts_with_file_and_line(tmp_path: Path, capsys: Captu
     assert "failed: " in out
 
 
+def test_check_mentions_sentences_that_are_long_for_the_encoder(tmp_path: Path, capsys: Capture) -> None:
+    from tokenizers import Tokenizer, models
+
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text('{"max_position_embeddings": 10}')
+    assert main(["data", "check", str(CORPORA / "words.jsonl"), "--encoder", str(folder)]) == 0
+    assert f"a sentence has 13 pieces, {folder} reads 10 at a time (read in windows)" in capsys.readouterr().out
+    assert main(["data", "check", str(CORPORA / "words.jsonl"), "--encoder", str(tmp_path)]) == 2
+    assert "holds no fast tokenizer" in capsys.readouterr().err
+
+
 def test_check_passes_where_policies_take_care(capsys: Capture) -> None:
     assert main(["data", "check", str(CORPORA / "words.jsonl")]) == 0
     out = capsys.readouterr().out

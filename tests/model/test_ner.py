@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from nestree.crf import TreeCRF, normalize_potentials
+from nestree.encoders import EMBEDDED, resolve
 from nestree.model import ModelConfig, NestedNER
-from nestree.model.encoder import EMBEDDED, resolve
 from nestree.model.scorer import SpanScorer
 from tests.model.tiny import LABELS, model
 

