@@ -44,7 +44,11 @@ class PieceCounter:
                 raise FileNotFoundError(f"{folder} holds no fast tokenizer: there is no tokenizer.json in it.")
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         else:
-            self._tokenizer = Tokenizer.from_pretrained(where)
+            try:
+                self._tokenizer = Tokenizer.from_pretrained(where)
+            except Exception as error:  # whatever the hub's library raises
+                message = f"the tokenizer of {where!r} cannot be loaded ({str(error).splitlines()[0]})"
+                raise OSError(f"{message}; name a folder, or be online.") from None
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.limit = _limit(folder)
