@@ -45,7 +45,7 @@ _PARTS = {"extents": "extent", "heads": "head"}
 def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """The documents of a folder tree, by name, or in the order of the list in the option ``files``.
 
-    A single ``.sgm`` or ``.apf.xml`` file is read with its partner.
+    A single ``.sgm`` or ``.apf.xml`` file is read with its partner. Ends are inclusive in the files, in characters.
 
     Raises:
         DataError: a listed document or one file of a pair is missing, a file is not UTF-8 or not well-formed, or an

@@ -98,7 +98,10 @@ def read_parquet(path: Path, options: Options, report: Report) -> Iterator[Docum
 
 
 def read_datasets(path: Path, options: Options, report: Report) -> Iterator[Document]:
-    """Documents of a folder written by ``save_to_disk``; of several splits the one that the option names."""
+    """Documents of a folder written by ``save_to_disk``; of several splits the one that the option names.
+
+    Ends are exclusive unless the option ``ends`` says otherwise.
+    """
     pa, what = _pyarrow(), "a stream of Arrow batches"
     folder = _split_folder(path, options)
     parts = _data_files(folder)

@@ -142,12 +142,15 @@ class _Block:
 
 
 def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
-    """Documents of a file with layers of tags: its sentences, or what stands between ``-DOCSTART-`` lines."""
+    """Documents of a file with layers of tags: its sentences, or what stands between ``-DOCSTART-`` lines.
+
+    An entity ends after its last tagged word: ends are exclusive, in words.
+    """
     yield from _read(path, _layout(path, options), report)
 
 
 def read_several(path: Path, options: Options, report: Report) -> Iterator[Document]:
-    """The same for files in which a column may hold several tags (``B-PER|I-ORG``)."""
+    """The same for files in which a column may hold several tags (``B-PER|I-ORG``). Ends are exclusive, in words."""
     yield from _read(path, replace(_layout(path, options), several=True), report)
 
 

@@ -42,7 +42,7 @@ _OPTIONS = {
 
 
 def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
-    """Documents of a DocBin file; each (start, end, label) once."""
+    """Documents of a DocBin file; each (start, end, label) once. Ends of spaCy's spans are exclusive, in its tokens."""
     vocab = new_vocab()
     spans_key, with_ents = options.get("spans_key"), choice(options, "ents", ("yes", "no")) == "yes"
     with files.opened(path) as stream:
