@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nestree.data import Document, Splitter, best_words, read
+from nestree.data import Document, Splitter, best_words, read, splitter_like
 from tests.data.cases import CORPORA
 
 
@@ -23,6 +23,15 @@ def test_the_splitter_that_reproduces_a_corpus_is_found() -> None:
     assert agreements[0].same_words == 1
     assert str(agreements[0]) == "punctuation: 100.0% of the words, 100.0% of the sentences"
     assert [one.same_words for one in agreements] == sorted((one.same_words for one in agreements), reverse=True)
+
+
+def test_a_model_gets_the_splitter_of_its_corpus() -> None:
+    splitter, agreements = splitter_like(read(CORPORA / "words.jsonl"))
+    assert splitter == Splitter("punctuation", "en")
+    assert agreements[0].same_sentences == 1
+    assert splitter_like(read(CORPORA / "text.jsonl"), "de") == (Splitter("punctuation", "de"), [])
+    spaced = [Document.from_words(["co-op,", "(a)"])] * 3
+    assert splitter_like(spaced)[0].words == "whitespace"
 
 
 def test_words_that_are_there_are_kept_and_sentences_are_added() -> None:

@@ -16,7 +16,7 @@ from nestree.data.model import Document, Entity, Source, Token, Tokens
 from nestree.data.policies import Policies, apply, join_labels, split_label
 from nestree.data.reading import read, write
 from nestree.data.report import Note, Report
-from nestree.data.splitting import Splitter, best_words
+from nestree.data.splitting import Splitter, best_words, splitter_like
 
 __all__ = [
     "FORMATS",
@@ -39,5 +39,6 @@ __all__ = [
     "join_labels",
     "read",
     "split_label",
+    "splitter_like",
     "write",
 ]

@@ -250,6 +250,18 @@ def _closeness(word: str, open_quotes: set[str]) -> tuple[bool, bool]:
     return close_left, False
 
 
-def splitter_for(words: Sequence[Agreement], language: str) -> Splitter:
-    """The splitter that a model for such a corpus is given."""
-    return Splitter(words=words[0].words if words else "punctuation", language=language)
+def splitter_like(
+    documents: Iterable[Document], language: str = "en", most: int = 2000
+) -> tuple[Splitter, list[Agreement]]:
+    """The splitter that a model for such a corpus needs to read raw text as it was trained, and how well others agree.
+
+    Looks at the first ``most`` sentences that come as words; of a corpus of texts, the usual splitter is the one.
+    """
+    sample: list[Sequence[str]] = []
+    for document in documents:
+        if document.tokens and document.text == " ".join(document.words):
+            sample += [document.words[start:end] for start, end in document.sentences or ()]
+        if len(sample) >= most:
+            break
+    agreements = best_words(sample[:most], language) if sample else []
+    return Splitter(agreements[0].words if agreements else "punctuation", language), agreements
