@@ -73,6 +73,19 @@ def test_the_loss_is_the_papers(tmp_path: Path) -> None:
     torch.testing.assert_close(found.loss(batch, observed), wanted)
 
 
+def test_gumbel_smoothing_is_drawn_anew_in_training_only(tmp_path: Path) -> None:
+    found = model(tmp_path, smoothing=0.1, gumbel=True, dropout=0.0)
+    found.encoder.model.eval()
+    batch = found.pieces(SENTENCES)
+    observed = found.observed(SPANS, [len(words) for words in SENTENCES])
+    found.scorer.train()
+    found.training = True
+    assert float(found.loss(batch, observed).detach()) != float(found.loss(batch, observed).detach())
+    found.eval()
+    plain = model(tmp_path, smoothing=0.1, dropout=0.0).eval()
+    torch.testing.assert_close(found.loss(batch, observed), plain.loss(batch, observed))
+
+
 @pytest.mark.parametrize("loss", ["treecrf", "local"])
 def test_it_learns_nested_entities_by_heart(loss: str, tmp_path: Path) -> None:
     found = model(tmp_path, loss=loss, dropout=0.0, smoothing=0.0)

@@ -39,7 +39,7 @@ class ModelConfig:
         loss: "treecrf", or "local": one softmax per span, the paper's "without TreeCRF".
         smoothing: weight of what the annotation rules out (structure smoothing).
         smoothing_scope: what gets that weight: the "rejected" spans, or "all" that is ruled out.
-        gumbel: whether the smoothing weight is drawn anew in each step.
+        gumbel: whether the smoothing weights are drawn anew in each step (see :meth:`PartialTrees.mask`).
         entropy_weight: reward for the entropy of the tree.
         decoding: "map", the best tree, or "mbr", the tree with the most probable spans.
         policies: how annotation was made to fit.

@@ -78,8 +78,11 @@ class NestedNER(nn.Module):
         if self.config.loss == "local":
             return _local_loss(scores, observed, len(self.config.labels))
         crf = TreeCRF(scores, batch.lengths)
-        smoothing = self.config.smoothing
-        value = -crf.log_prob(observed, smoothing=smoothing, scope=self.config.smoothing_scope).mean()
+        smoothing, scope = self.config.smoothing, self.config.smoothing_scope
+        if self.config.gumbel and smoothing and self.training:
+            value = -crf.log_prob(observed.mask(smoothing, scope=scope, gumbel=True)).mean()
+        else:
+            value = -crf.log_prob(observed, smoothing=smoothing, scope=scope).mean()
         if self.config.entropy_weight:
             value = value - self.config.entropy_weight * crf.entropy.mean()
         return value
