@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nestree.cli.main import main
-from nestree.data import DataError, Document, Entity, Report, convert, detect, read, write
+from nestree.data import DataError, Document, Entity, Report, checks, convert, detect, read, write
 from nestree.data.checks import Check
 
 
@@ -192,6 +192,13 @@ def test_joined_labels_that_only_dev_has_are_unseen() -> None:
     check.split("train", [Document.from_words(["a", "b"], [(0, 1, "A"), (1, 2, "B")])])
     check.split("dev", [Document.from_words(["a"], [(0, 1, "A"), (0, 1, "B")])])
     assert [note.message for note in check.report.of("unseen label")] == ["no entity of train is a 'A|B'"]
+
+
+def test_check_says_when_it_stops_comparing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_REMEMBERED", 1)
+    check = Check()
+    check.split("train", [Document.from_words([word, "b", "c", "d"], [(0, 1, "X")]) for word in ("a", "e", "f")])
+    assert check.report.counts["not compared"] == 1
 
 
 # --- Sizes -----------------------------------------------------------------------------------------------------------

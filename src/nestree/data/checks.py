@@ -126,6 +126,9 @@ class Check:
             if first is None:
                 if len(self._seen) < _REMEMBERED:
                     self._seen[key] = split
+                elif not self.report.counts["not compared"]:
+                    message = f"only the first {_REMEMBERED:,} different sentences are remembered, to find leakage"
+                    self.report.note("not compared", document.place, message)
             elif first != split and end - start > 3:  # short ones ("Abstract .") come again by themselves
                 said = shown(" ".join(document.words[start:end]))
                 self.report.note("leakage", document.place, f"this sentence is in {first} too: {said}")

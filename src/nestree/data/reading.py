@@ -32,7 +32,9 @@ def read(
         report: gets notes about what was seen and not read (relations, rejected examples, ...).
 
     Raises:
-        DataError: the file is not what it should be; says where, and what to do.
+        DataError: the file is not what it should be; says where, and what to do. It comes when the place is reached:
+            documents before it have been handed out. Two documents of one name in a file are an error too, as far as
+            the first 200,000 names go.
     """
     path = files.existing(path)
     found = formats.get(format) if format is not None else formats.detect(path)
