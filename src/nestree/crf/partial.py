@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -155,10 +156,15 @@ class PartialTrees:
         yield from spans_of(self.codes)
 
 
+@lru_cache(maxsize=128)
+def _nothing_observed(length: int) -> np.ndarray:
+    """The codes of a sentence without annotation; read, never written to."""
+    return np.where(np.tri(length, k=-1, dtype=bool), REJECTED, LATENT).astype(np.int16)
+
+
 def _fill(codes: np.ndarray, spans: Sequence[Span], length: int, entity_labels: int, sentence: int) -> None:
     """Algorithm 1 for one sentence, in place; everything starts as rejected."""
-    for start in range(length):
-        codes[start, start:length] = LATENT
+    codes[:length, :length] = _nothing_observed(length)
     for span in spans:
         start, end, label = _triple(span, sentence)
         if not 0 <= start <= end < length:

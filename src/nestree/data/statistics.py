@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,3 +145,44 @@ def nesting(entities: Iterable[Entity]) -> tuple[list[bool], list[int]]:
                 depths[number] = max(depths[number], depths[other] + 1)
         active.append(number)
     return nested, depths
+
+
+def compared(found: Sequence[Statistics]) -> list[list[str]]:
+    """Rows of a table: what is counted, then how much of it each corpus has."""
+    rows: list[list[str]] = []
+
+    def row(name: str, value: Any) -> None:
+        rows.append([name, *(_cell(value(one)) for one in found)])
+
+    row("documents", lambda one: one.documents)
+    row("sentences", lambda one: one.sentences)
+    row("  with nested entities", lambda one: one.nested_sentences)
+    row("entities", lambda one: one.entities)
+    row("  nested", lambda one: one.nested_entities)
+    row("words per sentence", lambda one: one.average_length)
+    row("  median, 99%, longest", lambda one: _quantiles(one.sentence_lengths))
+    row("words per entity", lambda one: mean(one.entity_lengths))
+    row("  median, 99%, longest", lambda one: _quantiles(one.entity_lengths))
+    row("depth of nesting", lambda one: one.depth)
+    for depth in range(1, max((one.depth for one in found), default=0) + 1):
+        row(f"  entities at depth {depth}", lambda one, depth=depth: one.depths[depth])
+    row("labels", lambda one: len(one.labels))
+    for label in dict.fromkeys(label for one in found for label, _ in one.labels.most_common()):
+        row(f"  {label}", lambda one, label=label: one.labels[label])
+    row("crossing pairs", lambda one: one.crossing_pairs)
+    row("spans with several labels", lambda one: one.same_span)
+    row("duplicates", lambda one: one.duplicates)
+    row("discontinuous", lambda one: one.discontinuous)
+    row("off token boundaries", lambda one: one.off_tokens)
+    row("across sentences", lambda one: one.across_sentences)
+    return rows
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _quantiles(counts: Counter[int]) -> str:
+    return f"{quantile(counts, 0.5)}, {quantile(counts, 0.99)}, {max(counts, default=0)}"

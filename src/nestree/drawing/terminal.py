@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 
 from torch import Tensor
-from wcwidth import wcswidth
+from wcwidth import wcswidth, wcwidth
 
 from nestree.crf import Symbol
+from nestree.drawing.spans import Span, check, levels, score_text, widened
 
 BAR = 24
+NARROWEST = 8
+
+_Bracket = tuple[int, int, str, int]  # its pieces of words [start, end), its caption, its row
 
 
 def draw_symbols(symbols: Tensor, words: Sequence[str]) -> str:
@@ -78,6 +83,105 @@ def draw_marginals(marginals: Tensor, words: Sequence[str], labels: Sequence[str
         f"{_pad(label, of_label)}  {_pad(text, width)}  {p:5.3f}  {'█' * round(p * BAR)}".rstrip()
         for p, text, label in found
     )
+
+
+def draw_spans(words: Sequence[str], spans: Sequence[Span], *, width: int | None = None) -> str:
+    """The sentence, wrapped, and under each of its lines a bracket for each span, with label and score.
+
+    Each nesting level has a row of its own, outer ones further below. A bracket without a corner at one end goes on
+    in another line. A word that is wider than a line is broken, a label that is wider is cut (…).
+
+    Args:
+        words: the sentence.
+        spans: ``(start, end, label, score)``, half-open in words; score may be None.
+        width: columns of the terminal; if not given, those of this one.
+    """
+    check(words, spans)
+    width = shutil.get_terminal_size().columns if width is None else width
+    if width < NARROWEST:
+        raise ValueError(f"a drawing needs {NARROWEST} columns or more, not {width}.")
+    pieces = [_broken(_clean(word), width) for word in words]
+    firsts = [0]
+    for parts in pieces:
+        firsts.append(firsts[-1] + len(parts))
+    flat = [part for parts in pieces for part in parts]
+    brackets = []
+    for (start, end, label, score), row in zip(spans, levels(spans), strict=True):
+        caption = " ".join(filter(None, (_clean(label), score_text(score))))
+        brackets.append((firsts[start], firsts[end], _cut(caption, width - 2), row))
+    lines, at = [], 0
+    while at < len(flat):
+        end = _end_of_line(flat, brackets, at, width)
+        lines.append("\n".join(_line(flat, brackets, at, end)))
+        at = end
+    return ("\n\n" if spans else "\n").join(lines)
+
+
+def _end_of_line(pieces: Sequence[str], brackets: Sequence[_Bracket], at: int, width: int) -> int:
+    """Where the line that begins with piece ``at`` ends: as many pieces as fit, with their brackets; one at least."""
+    end = at + 1
+    while end < len(pieces) and sum(_columns(pieces, brackets, at, end + 1)) + (end - at) <= width:
+        end += 1
+    return end
+
+
+def _columns(pieces: Sequence[str], brackets: Sequence[_Bracket], at: int, end: int) -> list[int]:
+    """How wide the pieces ``[at, end)`` are on a line of their own, so that the captions that begin there fit."""
+    needs = [
+        (start - at, min(stop, end) - at, _width(caption) + 2)
+        for start, stop, caption, _ in brackets
+        if at <= start < end
+    ]
+    return widened([max(1, _width(piece)) for piece in pieces[at:end]], needs, 1)
+
+
+def _line(pieces: Sequence[str], brackets: Sequence[_Bracket], at: int, end: int) -> list[str]:
+    columns = _columns(pieces, brackets, at, end)
+    lefts = [sum(columns[:one]) + one for one in range(len(columns))]
+    lines = [" ".join(map(_pad, pieces[at:end], columns)).rstrip()]
+    here = [one for one in brackets if one[0] < end and one[1] > at]
+    for level in sorted({row for *_, row in here}):
+        line = ""
+        for start, stop, caption, _ in sorted(one for one in here if one[3] == level):
+            left, last = lefts[max(start, at) - at], min(stop, end) - 1 - at
+            line = _pad(line, left) + _bracket(
+                lefts[last] + columns[last] - left, caption, begins=start >= at, ends=stop <= end
+            )
+        lines.append(line)
+    return lines
+
+
+def _bracket(width: int, caption: str, *, begins: bool, ends: bool) -> str:
+    inner = width - begins - ends
+    text = caption if _width(caption) <= inner else ""
+    before = (inner - _width(text)) // 2
+    rule = "─" * before + text + "─" * (inner - _width(text) - before)
+    return ("└" if begins else "") + rule + ("┘" if ends else "")
+
+
+def _clean(text: str) -> str:
+    """Without what moves the cursor or cannot be printed."""
+    return "".join(
+        c if wcwidth(c) >= 0 and not "\ud800" <= c <= "\udfff" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+def _broken(word: str, width: int) -> list[str]:
+    """The word in pieces no wider than a line."""
+    pieces = [""]
+    for character in word:
+        if _width(pieces[-1] + character) > width:
+            pieces.append("")
+        pieces[-1] += character
+    return pieces
+
+
+def _cut(text: str, width: int) -> str:
+    if _width(text) <= width:
+        return text
+    while _width(text) > width - 1:
+        text = text[:-1]
+    return text + "…"
 
 
 def _check(chart: Tensor, words: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ Loss = Literal["treecrf", "local"]
 Scope = Literal["rejected", "all"]
 Decoding = Literal["map", "mbr"]
 
-_CHOICES: dict[str, tuple[str, ...]] = {
+CHOICES: dict[str, tuple[str, ...]] = {
     "scorer": get_args(Scorer),
     "word": get_args(Word),
     "loss": get_args(Loss),
@@ -41,7 +41,8 @@ class ModelConfig:
         smoothing_scope: what gets that weight: the "rejected" spans, or "all" that is ruled out.
         gumbel: whether the smoothing weights are drawn anew in each step (see :meth:`PartialTrees.mask`).
         entropy_weight: reward for the entropy of the tree.
-        decoding: "map", the best tree, or "mbr", the tree with the most probable spans.
+        decoding: "map", the entities of the best tree, or "mbr" (minimum Bayes risk), those that are more probable than
+            not: the fewest errors to be expected.
         policies: how annotation was made to fit.
         splitter: how raw text is split.
     """
@@ -63,7 +64,7 @@ class ModelConfig:
     splitter: Splitter = field(default_factory=Splitter)
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
+        for name, known in CHOICES.items():
             value = getattr(self, name)
             if value not in known:
                 raise ValueError(f"{name} is {value!r}; known are {', '.join(map(repr, known))}.")

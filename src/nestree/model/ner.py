@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from nestree.crf import PartialTrees, TreeCRF, normalize_potentials, spans_of
+from nestree.crf import PartialTrees, TreeCRF, normalize_potentials
 from nestree.model.config import ModelConfig
-from nestree.model.encoder import WordEncoder, limit_of, load
+from nestree.model.encoder import limit_of, load
+from nestree.model.folder import ENCODER as ENCODER
+from nestree.model.folder import SETTINGS as SETTINGS
+from nestree.model.folder import WEIGHTS as WEIGHTS
 from nestree.model.pieces import Batch, Pieces
+from nestree.model.saved import Saved
 from nestree.model.scorer import SpanScorer
-
-WEIGHTS, SETTINGS, ENCODER = "model.safetensors", "nestree.json", "encoder"
 
 
 class Span(NamedTuple):
@@ -29,7 +28,7 @@ class Span(NamedTuple):
     score: float
 
 
-class NestedNER(nn.Module):
+class NestedNER(Saved):
     """Finds nested entities.
 
     Args:
@@ -39,14 +38,11 @@ class NestedNER(nn.Module):
     """
 
     def __init__(self, config: ModelConfig, encoder: nn.Module, tokenizer: Any) -> None:
-        super().__init__()
-        self.config = config
-        self.tokenizer = tokenizer
+        super().__init__(config, encoder, tokenizer)
         settings: Any = encoder.config
         if getattr(encoder, "pooler", None) is not None:
             encoder.register_module("pooler", None)  # weights that nobody would use or train
-        self.pieces = Pieces(tokenizer, limit_of(settings, tokenizer))
-        self.encoder = WordEncoder(encoder, config.word)
+        self.pieces = Pieces(tokenizer, limit_of(encoder, tokenizer))
         hidden = int(settings.hidden_size)
         self.scorer = SpanScorer(hidden, config.all_labels, kind=config.scorer, dropout=config.dropout)
 
@@ -110,52 +106,22 @@ class NestedNER(nn.Module):
         if self.config.loss == "local":
             return _local_spans(scores, batch.lengths, self.config.labels)
         crf = TreeCRF(scores, batch.lengths.to(scores.device))
-        trees = crf.argmax if self.config.decoding == "map" else crf.mbr()
+        entity_labels = len(self.config.labels)
         marginals = crf.marginals
-        labels = self.config.labels
-        result = []
-        for sentence, found in enumerate(spans_of(trees, entity_labels=len(labels))):
-            chosen = sorted(found, key=lambda one: (one[0], -one[1]))
-            places = torch.tensor(chosen, dtype=torch.int64, device=scores.device).reshape(-1, 3)
-            values = marginals[sentence, places[:, 0], places[:, 1], places[:, 2]].tolist()
-            pairs = zip(chosen, values, strict=True)
-            result.append([Span(start, end + 1, labels[label], score) for (start, end, label), score in pairs])
-        return result
+        if self.config.decoding == "mbr":
+            # Fewest errors to be expected: entities that are more probable than not. No two of them can cross, or be
+            # one span, since no tree has both.
+            places = torch.nonzero(marginals[..., :entity_labels] > 0.5)
+        else:
+            trees = crf.argmax
+            wanted = (trees >= 0) & (trees < entity_labels)
+            places = torch.cat([torch.nonzero(wanted), trees[wanted][:, None]], 1)
+        return _spans(places, marginals[tuple(places.T)], self.config.labels, len(scores))
 
     def predict_tokens(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> Iterator[list[Span]]:
         """The entities of sentences that are split into words already, in their order."""
         for first in range(0, len(sentences), batch_size):
             yield from self.decode(self.pieces(sentences[first : first + batch_size]))
-
-    # --- Saving ---
-
-    def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Writes weights (safetensors), settings, tokenizer and the encoder's configuration into a folder."""
-        from safetensors.torch import save_file
-
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        weights = {name: value.detach().cpu().contiguous() for name, value in self.state_dict().items()}
-        save_file(weights, path / WEIGHTS)
-        encoder: Any = self.encoder.model
-        encoder.config.save_pretrained(path / ENCODER)
-        self.tokenizer.save_pretrained(path / ENCODER)
-        (path / SETTINGS).write_text(json.dumps(self.config.as_dict(), indent=2, ensure_ascii=False) + "\n")
-
-    @classmethod
-    def from_pretrained(cls, folder: str | PathLike[str]) -> NestedNER:
-        """A model as it was saved. Weights are read from safetensors, never from pickles."""
-        from safetensors.torch import load_file
-        from transformers import AutoConfig, AutoModel, AutoTokenizer
-
-        path = Path(folder)
-        if not (path / SETTINGS).is_file():
-            raise FileNotFoundError(f"{path} holds no model of nestree: there is no {SETTINGS} in it.")
-        config = ModelConfig.from_dict(json.loads((path / SETTINGS).read_text()))
-        encoder: nn.Module = AutoModel.from_config(AutoConfig.from_pretrained(path / ENCODER))
-        model = cls(config, encoder, AutoTokenizer.from_pretrained(path / ENCODER, use_fast=True))
-        model.load_state_dict(load_file(path / WEIGHTS))
-        return model.eval()
 
 
 def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> Tensor:
@@ -176,8 +142,14 @@ def _local_spans(scores: Tensor, lengths: Tensor, labels: Sequence[str]) -> list
     n = scores.shape[1]
     grid = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu()
     grid = grid & (torch.arange(n, device=scores.device) < lengths.to(scores.device)[:, None, None])
-    found: list[list[Span]] = [[] for _ in range(len(scores))]
-    for sentence, start, end in torch.nonzero(grid & (label < len(labels))).tolist():
-        score = float(best[sentence, start, end])
-        found[sentence].append(Span(start, end + 1, labels[int(label[sentence, start, end])], score))
+    places = torch.nonzero(grid & (label < len(labels)))
+    chosen = label[tuple(places.T)]
+    return _spans(torch.cat([places, chosen[:, None]], 1), best[tuple(places.T)], labels, len(scores))
+
+
+def _spans(places: Tensor, scores: Tensor, labels: Sequence[str], sentences: int) -> list[list[Span]]:
+    """Entities at places (sentence, start, last word, label), outer ones first; they leave the device at once."""
+    found: list[list[Span]] = [[] for _ in range(sentences)]
+    for (sentence, start, last, label), score in zip(places.tolist(), scores.tolist(), strict=True):
+        found[sentence].append(Span(start, last + 1, labels[label], score))
     return [sorted(one, key=lambda span: (span.start, -span.end)) for one in found]

@@ -6,13 +6,17 @@ has most context.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+EIGHT = 8
+"""Windows are as wide as a multiple of this: GPUs like that, and meet fewer shapes to get ready for."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Batch:
     """Sentences as tensors, and where each word's pieces are.
 
     Shape: ``pieces`` and ``attention`` ``[window, piece]``; ``first`` and ``last`` ``[batch, n]``, indices into the
-    flattened windows; ``lengths`` ``[batch]``.
+    flattened windows; ``lengths`` ``[batch]``. ``most`` is how many pieces the longest word has.
     """
 
     pieces: Tensor
@@ -28,15 +32,43 @@ class Batch:
     first: Tensor
     last: Tensor
     lengths: Tensor
+    most: int
 
     def to(self, device: torch.device | str) -> Batch:
         """The same on a device."""
-        return replace(self, **{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> Batch:
+        """The same where a GPU can fetch it by itself."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+        changed: dict[str, Any] = {name: change(value) for name, value in tensors.items()}
+        return replace(self, **changed)
 
     @property
     def windowed(self) -> int:
         """How many windows there are beside one for each sentence."""
         return len(self.pieces) - len(self.lengths)
+
+
+class Cut(NamedTuple):
+    """A sentence in pieces.
+
+    Shape: ``windows`` rows of pieces, the special ones included; ``window``, ``first`` and ``last`` ``[n]``: of each
+    word the window it is read in, and its first and last piece there.
+    """
+
+    windows: tuple[np.ndarray, ...]
+    window: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """Pieces in the longest window."""
+        return max(map(len, self.windows))
 
 
 class Pieces:
@@ -60,32 +92,76 @@ class Pieces:
 
     def of_words(self, words: Sequence[str]) -> list[list[int]]:
         """The pieces of each word, at least one, and no more than fit into a window."""
+        return self._of_sentences([words])[0]
+
+    def _of_sentences(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         found = self.tokenizer(
-            list(words), is_split_into_words=True, add_special_tokens=False, truncation=False, verbose=False
+            [list(words) for words in sentences],
+            is_split_into_words=True,
+            add_special_tokens=False,
+            truncation=False,
+            verbose=False,
         )
-        pieces: list[list[int]] = [[] for _ in words]
-        for word, piece in zip(found.word_ids(), found["input_ids"], strict=True):
-            if word is not None:
-                pieces[word].append(piece)
-        return [one[: self._room] or [self.tokenizer.unk_token_id] for one in pieces]
+        result = []
+        for row, words in enumerate(sentences):
+            pieces: list[list[int]] = [[] for _ in words]
+            for word, piece in zip(found.word_ids(row), found["input_ids"][row], strict=True):
+                if word is not None:
+                    pieces[word].append(piece)
+            result.append([one[: self._room] or [self.tokenizer.unk_token_id] for one in pieces])
+        return result
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Batch:
         """A batch of sentences."""
-        windows: list[list[int]] = []
-        places: list[list[tuple[int, int, int]]] = []  # of each word: window, first and last piece in it
-        for words in sentences:
-            pieces = self.of_words(words)
-            found = [(0, 0, 0)] * len(pieces)
-            for start, end, keep_start, keep_end in self._windows([len(one) for one in pieces]):
-                row, at = list(self._before), len(self._before)
-                for word in range(start, end):
-                    if keep_start <= word < keep_end:
-                        found[word] = (len(windows), at, at + len(pieces[word]) - 1)
-                    row += pieces[word]
-                    at += len(pieces[word])
-                windows.append(row + self._after)
-            places.append(found)
-        return self._tensors(windows, places)
+        return self.together(self.cut(sentences))
+
+    def cut(self, sentences: Sequence[Sequence[str]]) -> list[Cut]:
+        """Each sentence in pieces, once and for all; :meth:`together` makes batches of them."""
+        return [self._cut(pieces) for pieces in self._of_sentences(sentences)] if sentences else []
+
+    def _cut(self, pieces: list[list[int]]) -> Cut:
+        sizes = np.array([len(one) for one in pieces], dtype=np.int64)
+        flat = np.array([piece for one in pieces for piece in one], dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        windows: list[np.ndarray] = []
+        window = np.zeros(len(pieces), dtype=np.int64)
+        first = np.zeros(len(pieces), dtype=np.int64)
+        for start, end, keep_start, keep_end in self._windows(sizes.tolist()):
+            kept = slice(keep_start, keep_end)
+            window[kept] = len(windows)
+            first[kept] = starts[kept] - starts[start] + len(self._before)
+            windows.append(np.concatenate([self._before, flat[starts[start] : starts[end]], self._after]))
+        return Cut(tuple(windows), window, first, first + sizes - 1)
+
+    def together(self, cuts: Sequence[Cut]) -> Batch:
+        """A batch of sentences that are in pieces already."""
+        widest = max((len(row) for cut in cuts for row in cut.windows), default=1)
+        width = min(-(-widest // EIGHT) * EIGHT, max(widest, self.limit))
+        n = max((len(cut.first) for cut in cuts), default=0)
+        shape = sum(len(cut.windows) for cut in cuts), width
+        pieces = np.full(shape, self.tokenizer.pad_token_id or 0, dtype=np.int64)
+        attention = np.zeros(shape, dtype=np.int64)
+        first, last = np.zeros((2, len(cuts), n), dtype=np.int64)
+        at = 0
+        for sentence, cut in enumerate(cuts):
+            origin = (at + cut.window) * width
+            first[sentence], last[sentence] = at * width, at * width  # what is no word points into its own sentence
+            first[sentence, : len(origin)] = origin + cut.first
+            last[sentence, : len(origin)] = origin + cut.last
+            for row in cut.windows:
+                pieces[at, : len(row)] = row
+                attention[at, : len(row)] = 1
+                at += 1
+        lengths = np.array([len(cut.first) for cut in cuts], dtype=np.int64)
+        most = int((last - first).max(initial=0)) + 1
+        return Batch(
+            torch.from_numpy(pieces),
+            torch.from_numpy(attention),
+            torch.from_numpy(first),
+            torch.from_numpy(last),
+            torch.from_numpy(lengths),
+            most,
+        )
 
     def _windows(self, sizes: list[int]) -> list[tuple[int, int, int, int]]:
         """Ranges of words that fit into windows, and of each window the words that are taken from it."""
@@ -112,17 +188,3 @@ class Pieces:
             borders.append((max(next_start, borders[-1]) + end) // 2 if next_start < end else end)
         borders.append(len(sizes))
         return [(*one, borders[at], borders[at + 1]) for at, one in enumerate(ranges)]
-
-    def _tensors(self, windows: list[list[int]], places: list[list[tuple[int, int, int]]]) -> Batch:
-        width = max(map(len, windows), default=1)
-        n = max(map(len, places), default=0)
-        pad = self.tokenizer.pad_token_id or 0
-        pieces = torch.tensor([row + [pad] * (width - len(row)) for row in windows], dtype=torch.int64)
-        sizes = torch.tensor([len(row) for row in windows])
-        lengths = torch.tensor([len(one) for one in places])
-        nowhere = [(0, 0, 0)]
-        table = torch.tensor([one + nowhere * (n - len(one)) for one in places], dtype=torch.int64).reshape(-1, n, 3)
-        first = table[..., 0] * width + table[..., 1]
-        last = table[..., 0] * width + table[..., 2]
-        attention = (torch.arange(width) < sizes[:, None]).to(torch.int64)
-        return Batch(pieces.reshape(-1, width), attention, first, last, lengths)

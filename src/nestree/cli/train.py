@@ -1,0 +1,160 @@
+"""``nestree train``: from annotated text to a model."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nestree.cli import common
+from nestree.data.errors import DataError
+
+if TYPE_CHECKING:
+    from nestree.training import Corpus, TrainConfig
+
+PRESETS = ("default", "ace2004", "ace2005", "genia")
+EXAMPLE = """\
+examples:
+  nestree train train.jsonl --dev dev.jsonl --output runs/mine
+  nestree train train.jsonl --dev dev.jsonl --output runs/large --encoder bert-large-cased --encoder-lr 3e-5
+  nestree train --output runs/mine --resume
+  accelerate launch -m nestree train train.jsonl --dev dev.jsonl --output runs/mine
+"""
+
+
+def add_commands(commands: Any, *, settings: bool) -> None:
+    """Adds ``train``. ``settings``: with a flag for every key of TrainConfig."""
+    parser = commands.add_parser(
+        "train",
+        help="train a model on annotated text",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("train", metavar="TRAIN", type=Path, nargs="?", help="annotated file or folder of any format")
+    parser.add_argument("--dev", type=Path, metavar="DEV", help="annotated text that decides which epoch is best")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for the model and the run")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML: any of the keys below")
+    parser.add_argument("--preset", choices=PRESETS, help="settings to start from; the last three are the paper's")
+    parser.add_argument("--seeds", type=common.whole_number(1), metavar="N", help="train N times, report mean ± std")
+    parser.add_argument("--resume", action="store_true", help="go on with the run that is in DIR")
+    parser.add_argument("--force", action="store_true", help="replace a run that is in DIR")
+    common.add_reading(parser)
+    parser.set_defaults(run=_train)
+    if settings:
+        _add_keys(parser)
+
+
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    """A flag for every key of the settings."""
+    from nestree.training.config import TrainConfig
+
+    groups: dict[str, Any] = {}
+    for one in fields(TrainConfig):
+        group = one.metadata["group"]
+        if group not in groups:
+            groups[group] = parser.add_argument_group(f"settings: {group} (keys of --config)")
+        flag = f"--{one.name.replace('_', '-')}"
+        default = str(one.default).lower() if isinstance(one.default, bool) else one.default
+        settings: dict[str, Any] = {
+            "default": None,
+            "help": f"{one.metadata['help']} ({default})",
+            "dest": f"key_{one.name}",
+        }
+        if isinstance(one.default, bool):
+            settings["action"] = argparse.BooleanOptionalAction
+        else:
+            settings |= {"type": type(one.default), "choices": one.metadata["choices"]}
+            settings["metavar"] = None if one.metadata["choices"] else type(one.default).__name__.upper()
+        groups[group].add_argument(flag, **settings)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from nestree.training import train
+    from nestree.training.folder import RunFolder
+    from nestree.training.seeds import summary, train_seeds
+
+    if options.resume and options.force:
+        raise DataError("--resume goes on with a run and --force replaces it: choose one")
+    folder = RunFolder(options.output)
+    if not options.resume and not options.force and options.seeds is None:
+        folder.check_empty()  # before anything slow
+    config = _config(options)
+    corpus = _corpus(options, config)
+    if options.seeds:
+        results = train_seeds(corpus, options.output, config, options.seeds, resume=options.resume, force=options.force)
+        print(summary(results))
+        return 0
+    result = train(corpus, options.output, config, resume=options.resume, force=options.force)
+    if _first_process():
+        from nestree.cli.evaluate import scores_table
+
+        print(scores_table(result.scores))
+        common.say(f"best of {result.epochs} epochs: {result.epoch}, dev F1 {100 * result.f1:.2f}")
+        common.say(f"the model is in {options.output}; its curves and tables in {folder.training / 'report.html'}")
+        common.say(f"next: nestree evaluate {options.output} TEST")
+    return 0
+
+
+def _config(options: argparse.Namespace) -> TrainConfig:
+    """The settings: preset, then file, then flags; those of the run that is there if nothing is said with --resume."""
+    from nestree.training import preset, read_config
+    from nestree.training.folder import RunFolder
+
+    flags = {name.removeprefix("key_"): value for name, value in vars(options).items() if name.startswith("key_")}
+    flags = {name: value for name, value in flags.items() if value is not None}
+    folder = RunFolder(_one_of(options))
+    from_file = read_config(options.config) if options.config else {}
+    try:
+        if options.resume and folder.begun and not options.config and not options.preset:
+            return folder.config().updated(flags, "the command line")
+        name = options.preset or from_file.pop("preset", "default")
+        from_file.pop("preset", None)
+        return preset(name).updated(from_file, str(options.config)).updated(flags, "the command line")
+    except ValueError as error:
+        raise DataError(str(error).removesuffix(".")) from None
+
+
+def _one_of(options: argparse.Namespace) -> Path:
+    """The folder that holds the settings: of several seeds, the first one's."""
+    first: Path = options.output / "seed-0"
+    return first if options.seeds and first.is_dir() else options.output
+
+
+def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
+    """Reads the data, and says what there is before anything is trained."""
+    from nestree.cli.tables import table
+    from nestree.data.statistics import compared
+    from nestree.training import load_part, prepare
+    from nestree.training.folder import RunFolder
+
+    folder = RunFolder(_one_of(options))
+    known = folder.data() if options.resume and folder.begun else {}
+    parts = {}
+    for name, given in (("train", options.train), ("dev", options.dev)):
+        if given is None and name not in known:
+            flag = "--dev" if name == "dev" else "TRAIN"
+            raise DataError(f"{flag} is missing: name the {name} data", advice="`nestree train --help` has examples.")
+        path = given if given is not None else Path(known[name]["path"])
+        before = known[name] if given is None else {"format": options.format, "options": common.pairs(options.set)}
+        if not path.exists():
+            raise DataError("there is no such file or folder", path=path)
+        parts[name] = load_part(path, config.splitter, before["format"], before["options"])
+    train, dev = parts["train"], parts["dev"]
+    corpus = prepare(train, dev, config)
+    if _first_process():
+        for part in (train, dev):
+            common.say(f"{part.path}: read as {part.format}")
+            common.say_report(part.report)
+        print(table(["", "train", "dev"], compared([train.statistics, dev.statistics]), right=True), flush=True)
+        common.say_report(corpus.report)
+        for note in corpus.notes:
+            common.say(f"note: {note}")
+    return corpus
+
+
+def _first_process() -> bool:
+    """Whether this is the process that speaks, if there are several."""
+    import os
+
+    return os.environ.get("RANK", "0") == "0"

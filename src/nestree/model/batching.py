@@ -1,0 +1,34 @@
+"""Which sentences are read together: those of similar length, as many as a budget of work allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nestree.model.pieces import Cut
+
+WORDS_SQUARED = 32
+"""A chart with n words costs as much as n² / 32 pieces: about so on CPUs and GPUs, with small and large encoders."""
+
+
+def work(cuts: Sequence[Cut]) -> int:
+    """The padded work of a batch, in pieces: its windows as wide as the widest, its charts as large as the largest."""
+    windows = sum(len(cut.windows) for cut in cuts)
+    width = max((cut.width for cut in cuts), default=0)
+    n = max((len(cut.first) for cut in cuts), default=0)
+    return windows * width + len(cuts) * n * n // WORDS_SQUARED
+
+
+def by_work(cuts: Sequence[Cut], budget: int) -> list[list[int]]:
+    """Numbers of sentences that go together, the longest first; a sentence beyond the budget goes alone."""
+    order = sorted(range(len(cuts)), key=lambda at: (-cuts[at].width, -len(cuts[at].first), at))
+    batches: list[list[int]] = []
+    windows = width = n = 0
+    for at in order:
+        cut = cuts[at]
+        windows, width, n = windows + len(cut.windows), max(width, cut.width), max(n, len(cut.first))
+        if batches and windows * width + (len(batches[-1]) + 1) * n * n // WORDS_SQUARED <= budget:
+            batches[-1].append(at)
+        else:
+            batches.append([at])
+            windows, width, n = len(cut.windows), cut.width, len(cut.first)
+    return batches

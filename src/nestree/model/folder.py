@@ -1,0 +1,316 @@
+"""A model as a folder: how it is written so that nobody ever reads half of it, and how it is read and checked.
+
+::
+
+    nestree.json        format, version, all settings of the model, what it was trained with
+    model.safetensors   all weights
+    encoder/            the encoder's configuration and its tokenizer
+    metrics.json        scores, if there are any
+    README.md           the model card
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from nestree import __version__
+from nestree.model.card import MARKER, model_card
+from nestree.model.config import ModelConfig
+from nestree.model.encoder import NoRandomWeights, empty_encoder, quiet, read_settings, read_tokenizer
+from nestree.model.errors import ModelError, NoModelError, first_line
+
+if TYPE_CHECKING:
+    from nestree.model.saved import Saved
+
+Kind = TypeVar("Kind", bound="Saved")
+
+WEIGHTS, SETTINGS, ENCODER = "model.safetensors", "nestree.json", "encoder"
+METRICS, CARD = "metrics.json", "README.md"
+FILES = (SETTINGS, WEIGHTS, METRICS, CARD, *(f"{ENCODER}/*.{ending}" for ending in ("json", "txt", "model")))
+"""All files that a model can have: what is downloaded of it."""
+FORMAT = 1
+_KEYS = ("format", "nestree", "fingerprint", "model", "training")
+_AGAIN = "Was it saved or downloaded to the end? Save or download the model again."
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+def save_model(
+    model: Saved,
+    folder: str | PathLike[str],
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    weights: Mapping[str, Tensor] | None = None,
+    name: str | None = None,
+) -> None:
+    """Writes a model into a folder, where it takes the place of another one only when it is complete.
+
+    All is written beside its place first, in the same folder and so on the same disk, and then moved, file by file. If
+    that fails, what was there before is put back.
+
+    Args:
+        model: the model.
+        folder: where to; it may hold other files, which stay.
+        metrics: scores; those the model was loaded with, if None.
+        training: data and settings of the training; likewise.
+        weights: others than the model has now, by the names of ``state_dict()``.
+        name: what the model card calls the model; the name of the folder, if None.
+    """
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise ModelError("this is a file, and a model is saved into a folder", path=path)
+    path.mkdir(parents=True, exist_ok=True)
+    scores: dict[str, Any] = _plain(model.metrics if metrics is None else metrics)
+    trained_with: dict[str, Any] = _plain(model.trained_with if training is None else training)
+    new = Path(tempfile.mkdtemp(prefix=".saving-", dir=path))
+    try:
+        fingerprint = _write(model, new, scores, trained_with)
+        _write_weights(model, weights, fingerprint, new / WEIGHTS)
+        if _may_write_card(path / CARD):
+            called = name or path.resolve().name
+            text = model_card(model.config, name=called, metrics=scores, training=trained_with)
+            (new / CARD).write_text(text, encoding="utf-8")
+        _sync(new)
+        _move(new, path)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _write(model: Saved, new: Path, metrics: dict[str, Any], training: dict[str, Any]) -> str:
+    """Writes all but the weights; returns the fingerprint of it."""
+    encoder: Any = model.encoder.model
+    with quiet():
+        encoder.config.save_pretrained(new / ENCODER)
+        model.tokenizer.save_pretrained(new / ENCODER)
+    settings = model.config.as_dict()
+    fingerprint = _fingerprint(settings, new / ENCODER)
+    values = (FORMAT, __version__, fingerprint, settings, training)
+    _write_json(new / SETTINGS, dict(zip(_KEYS, values, strict=True)))
+    if metrics:
+        _write_json(new / METRICS, metrics)
+    return fingerprint
+
+
+def _write_weights(model: Saved, weights: Mapping[str, Tensor] | None, fingerprint: str, file: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    state = model.state_dict()
+    if weights is not None:
+        _check_fit(state, {name: tuple(value.shape) for name, value in weights.items()}, "the weights to be saved")
+    found = state if weights is None else weights
+    owners = dict.fromkeys(_owners(state).values())
+    try:
+        own = {name: found[name].detach().cpu().contiguous() for name in owners}
+        save_file(own, file, metadata={"fingerprint": fingerprint})
+    except SafetensorError as error:  # a full disk, for one
+        raise ModelError(f"the weights cannot be written ({first_line(error)})", path=file) from error
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _may_write_card(path: Path) -> bool:
+    return not path.exists() or MARKER in path.read_text(encoding="utf-8", errors="replace")
+
+
+def _fingerprint(settings: dict[str, Any], encoder: Path) -> str:
+    """Stands for everything but the weights. They carry it too, so that a mixture of two models is noticed."""
+    found = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for file in sorted(encoder.iterdir()):
+        found.update(file.name.encode() + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _owners(state: Mapping[str, Tensor]) -> dict[str, str]:
+    """Of each name the first name of the same tensor: what an encoder shares is written once."""
+    first: dict[tuple[object, ...], str] = {}
+    return {
+        name: first.setdefault((value.data_ptr() or name, value.shape, value.stride()), name)
+        for name, value in state.items()
+    }
+
+
+def _sync(folder: Path) -> None:
+    """Returns when all files are on the disk."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with file.open("rb+") as opened:
+                os.fsync(opened.fileno())
+
+
+def _move(new: Path, path: Path) -> None:
+    """Moves files to their places, weights and settings last, and takes away what the model before had besides."""
+    files = {file.relative_to(new) for file in new.rglob("*") if file.is_file()}
+    ours = [path / METRICS, *(path / ENCODER).glob("*")]
+    files |= {file.relative_to(path) for file in ours if file.is_file()}
+    last = [Path(WEIGHTS), Path(SETTINGS)]
+    kept = new / "before"
+    moved: list[Path] = []
+    try:
+        for file in [*sorted(files - set(last)), *last]:
+            _keep(path / file, kept / file)
+            moved.append(file)
+            if (new / file).exists():
+                (path / file).parent.mkdir(exist_ok=True)
+                os.replace(new / file, path / file)  # noqa: PTH105 (atomic, also where the file exists)
+            else:
+                (path / file).unlink()
+    except BaseException:
+        for file in reversed(moved):
+            with contextlib.suppress(OSError):
+                if os.path.lexists(kept / file):
+                    os.replace(kept / file, path / file)  # noqa: PTH105
+                else:
+                    (path / file).unlink(missing_ok=True)
+        raise
+    with contextlib.suppress(OSError):  # not every system can do this with folders
+        for folder in (path / ENCODER, path):
+            opened = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
+
+
+def _keep(file: Path, kept: Path) -> None:
+    """A second name for a file, or a copy where a disk knows no second names."""
+    if not os.path.lexists(file):
+        return
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, kept, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        shutil.copy2(file, kept)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can have it: numbers of other libraries as Python's, what is no number as null, all else as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(one) for one in value]
+    if hasattr(value, "item"):
+        with contextlib.suppress(ValueError, RuntimeError):
+            value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def load_model(kind: type[Kind], path: Path) -> Kind:
+    """A model from its folder, checked, in float32, ready to predict."""
+    settings = _read_nestree_json(path)
+    encoder = empty_encoder(read_settings(path / ENCODER))
+    tokenizer = read_tokenizer(path / ENCODER)
+    with NoRandomWeights():
+        model = kind(_config(settings["model"], path / SETTINGS), encoder, tokenizer)
+    _fill(model, path / WEIGHTS, settings["fingerprint"])
+    model.trained_with = settings["training"]
+    model.metrics = _read_json(path / METRICS) if (path / METRICS).is_file() else {}
+    return model.eval()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"this is no JSON ({first_line(error)})", path=path, advice=_AGAIN) from None
+    if not isinstance(values, dict):
+        raise ModelError(f"an object was expected, not {type(values).__name__}", path=path, advice=_AGAIN)
+    return values
+
+
+def _read_nestree_json(path: Path) -> dict[str, Any]:
+    file = path / SETTINGS
+    if not file.is_file():
+        what = f"this folder holds no model of nestree: there is no {SETTINGS} in it"
+        raise NoModelError(what, path=path, advice="Name a folder that save_pretrained wrote.")
+    values = _read_json(file)
+    found = values.get("format")
+    if not isinstance(found, int) or found < 1:
+        raise ModelError(f"its format is {found!r}, and should be {FORMAT}", path=file, advice=_AGAIN)
+    if found > FORMAT:
+        what = f"the model is in format {found}, written by nestree {values.get('nestree')}"
+        advice = f"This is nestree {__version__}, which reads format {FORMAT}: pip install --upgrade nestree"
+        raise ModelError(what, path=file, advice=advice)
+    for faulty, what in ((set(values) - set(_KEYS), "unknown key"), (set(_KEYS) - set(values), "missing key")):
+        if faulty:
+            raise ModelError(f"{what} {min(faulty)!r}", path=file, advice=f"Known are {', '.join(_KEYS)}.")
+    for name in ("model", "training"):
+        if not isinstance(values[name], dict):
+            raise ModelError(f"{name!r} should be an object", path=file, advice=_AGAIN)
+    return values
+
+
+def _config(values: dict[str, Any], file: Path) -> ModelConfig:
+    try:
+        return ModelConfig.from_dict(values)
+    except (AttributeError, TypeError, ValueError) as error:
+        advice = "Correct it, or save the model again."
+        raise ModelError(
+            f"the settings of the model are wrong: {first_line(error)}", path=file, advice=advice
+        ) from None
+
+
+def _fill(model: Saved, file: Path, fingerprint: str) -> None:
+    """Copies the weights into the model, one by one, after all were checked."""
+    from safetensors import SafetensorError, safe_open
+
+    if not file.is_file():
+        raise NoModelError("there are no weights", path=file, advice=_AGAIN)
+    state = model.state_dict()
+    try:
+        with safe_open(str(file), "pt") as opened:
+            if (opened.metadata() or {}).get("fingerprint", fingerprint) != fingerprint:
+                what = f"these weights belong to other settings than those in {SETTINGS}"
+                advice = "Is the model being saved just now, or are these files of two models? " + _AGAIN
+                raise ModelError(what, path=file, advice=advice)
+            names = opened.keys()
+            _check_fit(state, {name: tuple(opened.get_slice(name).get_shape()) for name in names}, file)
+            with torch.no_grad():
+                for name in dict.fromkeys(_owners(state).values()):
+                    state[name].copy_(opened.get_tensor(name))
+    except SafetensorError as error:
+        raise ModelError(f"the weights are damaged ({first_line(error)})", path=file, advice=_AGAIN) from None
+
+
+def _check_fit(state: Mapping[str, Tensor], found: Mapping[str, tuple[int, ...]], file: str | Path) -> None:
+    """Raises a ModelError if weights are not those of the model, in name and shape; of two names, one is enough."""
+    wanted = {name: tuple(state[name].shape) for name in dict.fromkeys(_owners(state).values())}
+    wrong = [
+        f"{name} is {list(found[name])} instead of {list(shape)}"
+        for name, shape in wanted.items()
+        if name in found and found[name] != shape
+    ]
+    faults = {
+        "missing": [name for name in wanted if name not in found],
+        "unexpected": [name for name in found if name not in state],
+        "of another shape": wrong,
+    }
+    told = [f"{fault}: {_few(names)}" for fault, names in faults.items() if names]
+    if told:
+        what = f"the weights do not fit {SETTINGS} and {ENCODER}/config.json; " + "; ".join(told)
+        raise ModelError(what, path=file, advice="Are these files of two models, or was one of them changed?")
+
+
+def _few(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

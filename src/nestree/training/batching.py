@@ -1,0 +1,188 @@
+"""Which sentences a step learns from, and getting them ready while the step before is computed."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nestree.crf import PartialTrees
+from nestree.model import NestedNER
+from nestree.model.batching import by_work
+from nestree.model.pieces import Batch
+from nestree.training.config import TrainConfig
+from nestree.training.data import Sentence
+
+_Item = TypeVar("_Item")
+
+AHEAD = 4
+"""Steps that are made ready in advance."""
+BUCKET = 16
+"""Batches whose sentences are sorted by length together: enough to be alike, few enough to stay mixed."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Sentences that go through the model together."""
+
+    batch: Batch
+    observed: PartialTrees
+
+    def __len__(self) -> int:
+        return len(self.observed)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of the optimizer learns from: this process's share, and how many sentences all have together."""
+
+    numbers: tuple[int, ...]
+    parts: tuple[Part, ...]
+    sentences: int
+
+
+class Loader:
+    """Steps of all epochs, the same in every run with the same seed, whatever was computed before.
+
+    Every process plans the same batches and takes its share of each, so that a step learns from the same sentences
+    however many processes there are.
+
+    Args:
+        model: whose pieces and labels are needed.
+        sentences: all that there is to learn from.
+        config: batch size, budget, seed, masking.
+        process: the number of this process, and how many there are.
+        pin: whether to put tensors where a GPU can fetch them by itself.
+    """
+
+    def __init__(
+        self,
+        model: NestedNER,
+        sentences: Sequence[Sentence],
+        config: TrainConfig,
+        *,
+        process: tuple[int, int] = (0, 1),
+        pin: bool = False,
+    ) -> None:
+        self._model = model
+        self._sentences = sentences
+        self._cuts = [cut for some in _some(sentences, 4096) for cut in model.pieces.cut([one.words for one in some])]
+        self._config = config
+        self._process = process
+        self._pin = pin
+        self._hidden = model.tokenizer.mask_token_id or model.tokenizer.unk_token_id
+        self._special = torch.tensor(model.tokenizer.all_special_ids)
+        self.budget = config.budget
+
+    @property
+    def steps(self) -> int:
+        """Steps in an epoch."""
+        return -(-len(self._sentences) // self._config.batch_size)
+
+    @property
+    def windowed(self) -> int:
+        """Sentences that are longer than the encoder reads at a time."""
+        return sum(len(cut.windows) > 1 for cut in self._cuts)
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """The sentences of each step: shuffled, those of similar length together."""
+        random = np.random.default_rng((self._config.seed, epoch))
+        size = self._config.batch_size
+        order = random.permutation(len(self._sentences)).tolist()
+        batches: list[list[int]] = []
+        for some in _some(order, size * BUCKET):
+            alike = sorted(some, key=lambda at: (self._cuts[at].width, len(self._cuts[at].first)))
+            batches += map(list, _some(alike, size))
+        random.shuffle(batches)
+        return batches
+
+    def epoch(self, epoch: int, skip: int = 0) -> Iterator[Step]:
+        """The steps of an epoch in order, made ready in a thread of their own."""
+        ready: queue.Queue[Step | BaseException | None] = queue.Queue(AHEAD)
+        stop = threading.Event()
+
+        def put(item: Step | BaseException | None) -> None:
+            while not stop.is_set():
+                try:
+                    return ready.put(item, timeout=0.1)
+                except queue.Full:
+                    continue
+            return None
+
+        def make() -> None:
+            try:
+                for numbers in self.plan(epoch)[skip:]:
+                    if stop.is_set():
+                        return
+                    put(self._step(numbers, epoch))
+                put(None)
+            except BaseException as error:  # raised again where the steps are used
+                put(error)
+
+        thread = threading.Thread(target=make, daemon=True, name="nestree-loader")
+        thread.start()
+        try:
+            while (item := ready.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            stop.set()
+            thread.join()
+
+    def _step(self, numbers: list[int], epoch: int) -> Step:
+        process, of = self._process
+        own = tuple(numbers[process::of])
+        return Step(own, tuple(self.parts(own, epoch)), len(numbers))
+
+    def parts(self, numbers: Sequence[int], epoch: int) -> Iterator[Part]:
+        """Sentences in parts that fit the budget, some of their pieces hidden."""
+        cuts = [self._cuts[number] for number in numbers]
+        for some in by_work(cuts, self.budget):
+            sentences = [self._sentences[numbers[at]] for at in some]
+            batch = self._model.pieces.together([cuts[at] for at in some])
+            observed = self._model.observed([one.spans for one in sentences], [len(one.words) for one in sentences])
+            if self._config.mask and self._hidden is not None:
+                owners = [numbers[at] for at in some for _ in cuts[at].windows]
+                batch = replace(batch, pieces=self._masked(batch.pieces, owners, epoch))
+            part = Part(batch, observed)
+            yield _pinned(part) if self._pin else part
+
+    def _masked(self, pieces: Tensor, owners: Sequence[int], epoch: int) -> Tensor:
+        """Pieces of windows, some hidden: which depends on seed, epoch, sentence and place, not on the batch."""
+        random = shares(self._config.seed, epoch, owners, pieces.shape[1])
+        hide = torch.from_numpy(random < self._config.mask) & ~torch.isin(pieces, self._special)
+        return pieces.masked_fill(hide, self._hidden)
+
+
+def shares(seed: int, epoch: int, owners: Sequence[int], width: int) -> np.ndarray:
+    """Random numbers in [0, 1) by seed, epoch, owner and place (SplitMix64). Shape: ``[owner, width]``."""
+    start = np.array([seed * 1_000_003 + epoch], dtype=np.uint64) << np.uint64(40)
+    seen: dict[int, int] = {}
+    rows = []
+    for owner in owners:  # the windows of one sentence follow each other
+        rows.append((owner << 20) + (seen.setdefault(owner, 0) << 12))
+        seen[owner] += 1
+    value: np.ndarray = start + np.array(rows, dtype=np.uint64)[:, None] + np.arange(1, width + 1, dtype=np.uint64)
+    value = value * np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((value ^ (value >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _pinned(part: Part) -> Part:
+    codes, lengths = part.observed.codes.pin_memory(), part.observed.lengths.pin_memory()
+    observed = PartialTrees(codes, lengths, part.observed.entity_labels, part.observed.latent_labels)
+    return Part(part.batch.pinned(), observed)
+
+
+def _some(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    """The items, so many at a time."""
+    for first in range(0, len(items), size):
+        yield items[first : first + size]

@@ -1,0 +1,171 @@
+"""What a run learns from: sentences with words, pieces and entities, and a report of how they came to be."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+from nestree.data import Document, Report, Splitter, apply, read, split_label
+from nestree.data.errors import DataError
+from nestree.data.formats import detect, get
+from nestree.data.statistics import Statistics, count
+from nestree.evaluation.metrics import keys, unreachable
+from nestree.training.config import TrainConfig
+
+Spans = tuple[tuple[int, int, str], ...]
+
+
+class Sentence(NamedTuple):
+    """Words, and their entities: start, end (half-open, in words), label."""
+
+    words: tuple[str, ...]
+    spans: Spans
+
+
+@dataclass(frozen=True)
+class Part:
+    """One split of a corpus, as it was found.
+
+    Attributes:
+        path: where it was read.
+        format: as what.
+        options: of that format.
+        fingerprint: SHA-256 over all words and entities: the same in any format.
+        documents: with words and sentences; entities as the files say.
+        statistics: of those.
+        report: what was noticed while reading.
+    """
+
+    path: str
+    format: str
+    options: Mapping[str, str]
+    fingerprint: str
+    documents: tuple[Document, ...]
+    statistics: Statistics
+    report: Report
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What a run needs of its corpora.
+
+    Attributes:
+        train: as read.
+        dev: as read; gold is what it says.
+        sentences: of train, with entities that a tree can hold.
+        labels: of those entities, joined ones included.
+        report: what the policies did to train.
+        notes: what the user should know before training.
+    """
+
+    train: Part
+    dev: Part
+    sentences: tuple[Sentence, ...]
+    labels: tuple[str, ...]
+    report: Report
+    notes: tuple[str, ...] = field(default=())
+
+
+def load_part(
+    path: str | PathLike[str],
+    splitter: Splitter,
+    format_name: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Part:
+    """Reads one split; splits text that comes without words or sentences."""
+    report = Report()
+    found = detect(Path(path)) if format_name is None else get(format_name)
+    documents = tuple(
+        document if document.tokens is not None and document.sentences is not None else splitter.split(document)
+        for document in read(path, format_name, options=dict(options or {}), report=report)
+    )
+    return Part(str(path), found.name, dict(options or {}), fingerprint(documents), documents, count(documents), report)
+
+
+def fingerprint(documents: Iterable[Document]) -> str:
+    """SHA-256 over words, sentences and entities."""
+    digest = hashlib.sha256()
+    for document in documents:
+        entities = [(one.start, one.end, one.label, one.fragments) for one in document.entities]
+        digest.update(repr((document.words, document.sentences, entities)).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def prepare(train: Part, dev: Part, config: TrainConfig) -> Corpus:
+    """Makes train learnable by the policies, and refuses what could only fail.
+
+    Raises:
+        DataError: a split without entities, none that a tree can hold, a label of dev that train does not have, or
+            whatever a policy calls an error.
+    """
+    for part, name in ((train, "training"), (dev, "dev")):
+        if not any(document.entities for document in part.documents):
+            what = f"there is no entity in the {name} data, read as {part.format}"
+            raise DataError(
+                what, path=part.path, advice="Is it annotated, and is that its format? Name it by --format."
+            )
+    report = Report()
+    fitted = [apply(document, config.policies, report) for document in train.documents]
+    sentences = tuple(sentence for document in fitted for sentence in _sentences(document))
+    labels = tuple(sorted({label for sentence in sentences for _, _, label in sentence.spans}))
+    if not labels:
+        raise DataError(
+            f"no entity of the training data can be learned: {'; '.join(report.summary())}",
+            path=train.path,
+            advice="Choose other policies (alignment, crossing, discontinuous), or mend it: `nestree data check`.",
+        )
+    notes = [*_missing(labels, dev, config), *_unreachable(dev)]
+    return Corpus(train, dev, sentences, labels, report, tuple(notes))
+
+
+def _sentences(document: Document) -> Iterator[Sentence]:
+    """The sentences of a document to which policies were applied."""
+    waiting = sorted((one.token_start or 0, one.token_end or 0, one.label) for one in document.entities)
+    at = 0
+    for start, end in document.sentences or ():
+        spans = []
+        while at < len(waiting) and waiting[at][0] < end:
+            first, last, label = waiting[at]
+            spans.append((first - start, last - start, label))
+            at += 1
+        yield Sentence(document.words[start:end], tuple(spans))
+
+
+def _missing(labels: Sequence[str], dev: Part, config: TrainConfig) -> Iterator[str]:
+    """Labels of dev that cannot be learned."""
+    known = {single for label in labels for single in split_label(label)}
+    listed = Counter(entity.label for document in dev.documents for entity in document.entities)
+    missing = {label: number for label, number in listed.items() if label not in known}
+    if not missing:
+        return
+    names = ", ".join(f"{label!r} ({number} entities)" for label, number in sorted(missing.items()))
+    if config.missing_labels == "error":
+        raise DataError(
+            f"dev has labels that the training data does not have: {names}; it has {', '.join(sorted(known))}",
+            path=dev.path,
+            advice="Mend the labels, or set missing_labels = ignore (they then count as missed).",
+        )
+    yield f"labels of dev that the training data does not have count as missed: {names}"
+
+
+def _unreachable(dev: Part) -> Iterator[str]:
+    """How much of dev's gold no tree can hold; stops if that is all of it."""
+    found: Counter[str] = Counter()
+    for document in dev.documents:
+        found.update(unreachable(document, document))
+    total = sum(len(keys(document)) for document in dev.documents)
+    if not found.total():
+        return
+    why = ", ".join(f"{number} {reason.replace('_', ' ')}" for reason, number in found.items())
+    if found.total() == total:
+        raise DataError(
+            f"no entity of dev can be found by a model, whatever it learns: {why}",
+            path=dev.path,
+            advice="Choose another splitting (words, sentences, language), or mend the offsets: `nestree data check`.",
+        )
+    yield f"{found.total()} of dev's {total} entities cannot be in any tree and count as missed: {why}"

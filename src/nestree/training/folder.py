@@ -1,0 +1,145 @@
+"""The folder of a run: the best model in it, and under ``training/`` everything about how it came to be."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nestree.training import checkpoints
+from nestree.training.config import TrainConfig, read_config
+from nestree.training.data import Corpus
+from nestree.training.errors import TrainingError
+
+MAY_CHANGE = {"device", "checkpoint_every", "log_every", "tensorboard", "budget"}
+"""Settings with which a run can go on though they differ."""
+
+
+class RunFolder:
+    """Paths of a run, and what is written to them.
+
+    Args:
+        path: the run's folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.training = path / "training"
+        self.checkpoints = self.training / "checkpoints"
+        self.metrics = self.training / "metrics.jsonl"
+        self._config = self.training / "config.toml"
+        self._run = self.training / "run.json"
+        self._result = self.training / "result.json"
+
+    def check_empty(self) -> None:
+        """Refuses a folder in which something would be lost."""
+        if self.path.is_file():
+            raise TrainingError(f"{self.path} is a file; --output names a folder.")
+        if self.training.exists() or (self.path / "nestree.json").exists():
+            raise TrainingError(
+                f"{self.path} holds a run already. --resume goes on with it, --force replaces it; or name another."
+            )
+
+    def replace(self) -> None:
+        """Forgets a run that was here; its model stays until there is a new one."""
+        checkpoints.clear(self.checkpoints)
+        for path in (self.metrics, self._config, self._run, self._result):
+            path.unlink(missing_ok=True)
+
+    # --- What a run is ---
+
+    def begin(self, config: TrainConfig, corpus: Corpus, machine: Mapping[str, Any]) -> None:
+        """Writes down settings, versions and data before the first step."""
+        self.training.mkdir(parents=True, exist_ok=True)
+        write_text(self._config, config.as_toml())
+        write_text(self._run, json.dumps(_described(corpus, machine), indent=2, ensure_ascii=False) + "\n")
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run here."""
+        return self._config.is_file() and self._run.is_file()
+
+    def config(self) -> TrainConfig:
+        """The settings of the run that is here."""
+        return TrainConfig().updated(read_config(self._config), str(self._config))
+
+    def data(self) -> dict[str, Any]:
+        """Paths and fingerprints of the data of the run that is here."""
+        found: dict[str, Any] = json.loads(self._run.read_text(encoding="utf-8"))["data"]
+        return found
+
+    def check_same(self, config: TrainConfig, corpus: Corpus) -> None:
+        """Refuses to go on with other settings or other data."""
+        before = self.config().as_dict()
+        now = config.as_dict()
+        changed = [name for name in now if name not in MAY_CHANGE and now[name] != before[name]]
+        if changed:
+            which = ", ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
+            raise TrainingError(
+                f"{self.path}: the run cannot go on with other settings: {which}. Leave them as they were."
+            )
+        for name, part in (("train", corpus.train), ("dev", corpus.dev)):
+            if self.data()[name]["fingerprint"] != part.fingerprint:
+                raise TrainingError(
+                    f"{part.path} is not the {name} data that the run in {self.path} began with; "
+                    "--force begins anew with it."
+                )
+
+    # --- What a run writes ---
+
+    def log(self, event: Mapping[str, Any]) -> None:
+        """Adds a line to metrics.jsonl."""
+        with self.metrics.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(event, ensure_ascii=False) + "\n")
+
+    def forget_after(self, step: int) -> None:
+        """Removes what metrics.jsonl says of steps that will be done again."""
+        if not self.metrics.is_file():
+            return
+        kept = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines():
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line + "\n")
+            except (ValueError, KeyError):
+                continue  # half a line, from when the run was stopped
+        write_text(self.metrics, "".join(kept))
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """Says how it ended; checkpoints are not needed any more."""
+        write_text(self._result, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+        checkpoints.clear(self.checkpoints)
+
+    def result(self) -> dict[str, Any] | None:
+        """How the run ended, or None if it did not."""
+        if not self._result.is_file():
+            return None
+        found: dict[str, Any] = json.loads(self._result.read_text(encoding="utf-8"))
+        return found
+
+
+def _described(corpus: Corpus, machine: Mapping[str, Any]) -> dict[str, Any]:
+    data = {
+        name: {
+            "path": str(Path(part.path).resolve()),
+            "format": part.format,
+            "options": dict(part.options),
+            "fingerprint": part.fingerprint,
+            "sentences": part.statistics.sentences,
+            "entities": part.statistics.entities,
+        }
+        for name, part in (("train", corpus.train), ("dev", corpus.dev))
+    }
+    return {"machine": dict(machine), "labels": list(corpus.labels), "data": data}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file that is there whole or not at all."""
+    aside = path.with_name(f".{path.name}.new")
+    with aside.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    aside.replace(path)

@@ -1,0 +1,525 @@
+"""The training loop, from top to bottom."""
+
+from __future__ import annotations
+
+import gc
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nestree.data import Document
+from nestree.data.statistics import compared
+from nestree.drawing.page import Table
+from nestree.evaluation import Scores, score
+from nestree.model import NestedNER
+from nestree.prediction import Pages
+from nestree.training import checkpoints, machine
+from nestree.training.batching import Loader, Step
+from nestree.training.board import Board
+from nestree.training.config import TrainConfig
+from nestree.training.data import Corpus
+from nestree.training.errors import TrainingError
+from nestree.training.folder import RunFolder
+from nestree.training.optimizer import Average, make_optimizer, rate_factor, set_rates
+from nestree.training.progress import EpochResult, Progress, Silent
+from nestree.training.report import write_report
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended: the best epoch, its scores on dev, and how long all took."""
+
+    folder: str
+    epoch: int
+    epochs: int
+    scores: dict[str, Any]
+    seconds: float
+
+    @property
+    def f1(self) -> float:
+        """Micro F1 on dev."""
+        return float(self.scores["micro"]["f1"])
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run has come.
+
+    Attributes:
+        epoch: the epoch that is under way, from 1.
+        in_epoch: its steps that are done.
+        step: all steps that are done.
+        loss: sum of the losses of this epoch's steps.
+        best: dev F1 of the best epoch; less than 0 before the first.
+        best_epoch: which that was.
+        best_scores: all its scores.
+        seconds: how long it took.
+    """
+
+    epoch: int = 1
+    in_epoch: int = 0
+    step: int = 0
+    loss: float = 0.0
+    best: float = -1.0
+    best_epoch: int = 0
+    best_scores: dict[str, Any] | None = None
+    seconds: float = 0.0
+
+
+def train(
+    corpus: Corpus,
+    output: str | PathLike[str],
+    config: TrainConfig | None = None,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Trains a model and leaves the best one, by dev F1, in a folder.
+
+    Args:
+        corpus: what to learn from (:func:`nestree.training.load_corpus`).
+        output: the run's folder: the model, and under ``training/`` everything about the run.
+        config: all settings.
+        resume: go on with the run that is in the folder, if there is one.
+        force: replace a run that is in the folder.
+        progress: shows how it goes.
+
+    Raises:
+        TrainingError: the run cannot start or go on.
+        KeyboardInterrupt: it was stopped; a checkpoint was written first.
+    """
+    config = config or TrainConfig()
+    with machine.same_every_time(config.deterministic):
+        trainer = Trainer(corpus, RunFolder(Path(output)), config, progress)
+        try:
+            return trainer.resumed_result(resume) or trainer.run(resume=resume, force=force)
+        finally:
+            trainer.close()
+
+
+class Trainer:
+    """One run. :func:`train` is the way to use it."""
+
+    def __init__(self, corpus: Corpus, folder: RunFolder, config: TrainConfig, progress: Progress | None) -> None:
+        self.config = config
+        self.corpus = corpus
+        self.folder = folder
+        self.accelerator = machine.start(config)
+        self.first = bool(self.accelerator.is_main_process)
+        self.progress = (progress or Progress()) if self.first else Silent()
+        self.state = State()
+        self._stop = threading.Event()
+        self._said: set[str] = set()
+        self._unsaved: dict[str, Tensor] | None = None
+        self._began = time.monotonic()
+
+    def resumed_result(self, resume: bool) -> Result | None:
+        """The result of a run that has come to its end already."""
+        found = self.folder.result() if resume else None
+        if found is None:
+            return None
+        self.folder.check_same(self.config, self.corpus)
+        self.progress.message(f"{self.folder.path}: this run is finished; nothing is left to do")
+        return Result(**found)
+
+    # --- The run ---
+
+    def run(self, *, resume: bool, force: bool) -> Result:
+        """From the first step, or from the last checkpoint, to the best model."""
+        config = self.config
+        self.open(resume=resume, force=force)
+        self.build()
+        if resume:
+            self._restore()
+        self._announce()
+        with self._stoppable(), _without_garbage():
+            for epoch in range(self.state.epoch, config.epochs + 1):
+                if config.patience and epoch - 1 - self.state.best_epoch >= config.patience:
+                    self.progress.message(f"no better dev F1 for {config.patience} epochs: stopped")
+                    break
+                began, before = time.monotonic(), self.state.in_epoch
+                for step in self.loader.epoch(epoch, skip=self.state.in_epoch):
+                    self.learn(step)
+                    self.after_step()
+                speed = self._sentences(epoch, before) / max(1e-9, time.monotonic() - began)
+                self._after_epoch(self.evaluate(), speed)
+        return self._finish()
+
+    def learn(self, step: Step) -> None:
+        """One step of the optimizer."""
+        set_rates(self.optimizer, rate_factor(self.state.step, self.steps, self.config))
+        self._recent += self._gradients(step)
+        machine.sum_over_processes(self.accelerator, self.parameters)
+        if self.config.clip:
+            self.accelerator.clip_grad_norm_(self.parameters, self.config.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.average:
+            self.average.update(self.state.step)
+        self.state = replace(self.state, step=self.state.step + 1, in_epoch=self.state.in_epoch + 1)
+
+    def _gradients(self, step: Step) -> Tensor:
+        """Adds up the gradients of all parts. Where memory does not suffice, the step begins again in smaller ones."""
+        parts = step.parts
+        while True:
+            machine.seed_step(self.config.seed, self.state.step, self.accelerator.process_index)
+            total = torch.zeros((), device=self.accelerator.device)
+            try:
+                for part in parts:
+                    batch = part.batch.to(self.accelerator.device)
+                    observed = part.observed.to(self.accelerator.device, non_blocking=True)
+                    with self.accelerator.autocast():
+                        loss = self.model.loss(batch, observed) * (len(part) / step.sentences)
+                    self.accelerator.backward(loss)
+                    total += loss.detach()
+                return total
+            except ValueError as error:
+                if "NaN" not in str(error):
+                    raise
+                raise self._diverged("not a number") from error
+            except RuntimeError as error:
+                if machine.lacks_determinism(error) and "determinism" not in self._said:
+                    machine.allow_what_has_none()
+                    first = str(error).partition(". ")[0]
+                    self._say_once("determinism", f"{first}: runs with the same seed may differ in the last digits")
+                    self.optimizer.zero_grad(set_to_none=True)
+                    continue
+                if not _out_of_memory(error):
+                    raise
+                if all(len(part) == 1 for part in parts):
+                    raise TrainingError(
+                        "memory does not suffice for one sentence at a time. Split long sentences, or use a smaller "
+                        "encoder or another precision."
+                    ) from error
+            # Out of the handler, so that nothing holds on to what was computed.
+            self.optimizer.zero_grad(set_to_none=True)
+            if self.accelerator.device.type == "cuda":
+                torch.cuda.empty_cache()
+            largest = max(len(part) for part in parts)
+            while max(len(part) for part in parts) == largest and self.loader.budget > 1:
+                self.loader.budget //= 2
+                parts = tuple(self.loader.parts(step.numbers, self.state.epoch))
+            self._say_once(
+                "memory",
+                f"memory does not suffice for the batch: it goes in parts from now on (budget = {self.loader.budget}); "
+                "results are the same",
+            )
+
+    def after_step(self) -> None:
+        """Metrics, checkpoints, and the wish to stop."""
+        state, config = self.state, self.config
+        logged = state.step % config.log_every == 0
+        loss = speed = None
+        if logged:
+            loss, speed = self._log_step()
+        self.progress.step(state.epoch, loss, speed)
+        due = config.checkpoint_every and state.step % config.checkpoint_every == 0
+        if self._stop.is_set() or (due and state.in_epoch < self.loader.steps):
+            self._take_loss()
+            saved = self._checkpoint()
+            if self._stop.is_set():
+                kept = "a checkpoint was written" if saved else "the last checkpoint is kept"
+                self.progress.message(f"stopped after step {state.step}; {kept}: --resume goes on from there")
+                raise KeyboardInterrupt
+
+    def _after_epoch(self, scores: Scores, speed: float) -> None:
+        """The best model so far is saved, then a checkpoint."""
+        self._take_loss()
+        state, f1 = self.state, scores.micro.f1
+        best = f1 > state.best
+        if best:
+            state = replace(state, best=f1, best_epoch=state.epoch, best_scores=scores.as_dict())
+        result = EpochResult(
+            epoch=state.epoch,
+            step=state.step,
+            loss=state.loss / max(1, state.in_epoch),
+            scores=scores,
+            best=best,
+            sentences_per_second=speed,
+            seconds=self._seconds(),
+        )
+        self.state = replace(state, epoch=state.epoch + 1, in_epoch=0, loss=0.0)
+        if self.first:
+            self._log_epoch(result)
+            self._unsaved = self._weights() if best else self._unsaved
+            if self._save_best():
+                self._checkpoint()
+        self.progress.epoch(result)
+
+    def _finish(self) -> Result:
+        if not self._save_best():
+            raise TrainingError(
+                f"the best model could not be written to {self.folder.path}. Make room on the disk, then go on with "
+                "--resume."
+            )
+        state = self.state
+        assert state.best_scores is not None
+        seconds = round(self._seconds(), 1)
+        result = Result(str(self.folder.path), state.best_epoch, state.epoch - 1, state.best_scores, seconds)
+        if self.first:
+            self._report()
+            self.folder.finish(asdict(result))
+        self.accelerator.wait_for_everyone()
+        return result
+
+    def _report(self) -> None:
+        """Curves and tables for people; that they cannot be written does not spoil the model."""
+        train, dev = self.corpus.train.statistics, self.corpus.dev.statistics
+        data = Table(["", "train", "dev"], compared([train, dev]))
+        try:
+            title = f"Training of {self.folder.path.resolve().name}"
+            found = write_report(self.folder.training, title=title, settings=self.config.as_dict(), data=data)
+        except OSError as error:
+            self.progress.message(f"note: the report could not be written ({error})")
+            return
+        for note in found.notes:
+            self.progress.message(f"note: {note}")
+
+    # --- Evaluation ---
+
+    def evaluate(self) -> Scores:
+        """Scores on dev, with averaged weights if there are; every process reads its share of the documents."""
+        from accelerate.utils import gather_object
+
+        with self.average.in_place() if self.average else nullcontext(), self.accelerator.autocast():
+            own = list(self.pages.annotated(self.model, self.loader.budget))
+        if self.accelerator.num_processes == 1:
+            return score(self.corpus.dev.documents, own)
+        parts: list[list[Document]] = gather_object([own])
+        predicted = [parts[at % len(parts)][at // len(parts)] for at in range(len(self.corpus.dev.documents))]
+        return score(self.corpus.dev.documents, predicted)
+
+    # --- Setting up ---
+
+    def open(self, *, resume: bool, force: bool) -> None:
+        """Sees to the run's folder."""
+        if self.first:
+            if resume and self.folder.begun:
+                self.folder.check_same(self.config, self.corpus)
+            else:
+                if force:
+                    self.folder.replace()
+                elif not resume:
+                    self.folder.check_empty()
+                self.folder.begin(self.config, self.corpus, machine.described(self.accelerator))
+        self.accelerator.wait_for_everyone()
+
+    def build(self) -> None:
+        """Makes everything that learns, and what it learns from."""
+        config, accelerator = self.config, self.accelerator
+        process = accelerator.process_index, accelerator.num_processes
+        torch.manual_seed(config.seed)
+        self.model = NestedNER.create(config.model(self.corpus.labels)).to(accelerator.device).train()
+        self.parameters = [one for one in self.model.parameters() if one.requires_grad]
+        self.optimizer = accelerator.prepare(make_optimizer(self.model, config))
+        self.average = Average(self.model, config.ema) if config.ema else None
+        on_gpu = accelerator.device.type == "cuda"
+        self.loader = Loader(self.model, self.corpus.sentences, config, process=process, pin=on_gpu)
+        self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
+        self.steps = config.epochs * self.loader.steps
+        self.board = Board(self.folder.training / "tensorboard") if config.tensorboard and self.first else None
+        self._recent = torch.zeros((), device=accelerator.device)
+        self._logged = time.monotonic(), 0
+
+    def _announce(self) -> None:
+        found = machine.described(self.accelerator)
+        count = sum(one.numel() for one in self.parameters)
+        where = f"{found['device']}, {found['precision']}"
+        if found["processes"] > 1:
+            where += f", {found['processes']} processes"
+        self.progress.start(
+            self.config.epochs,
+            self.loader.steps,
+            self.state.step,
+            f"training {count / 1e6:.1f} million weights ({self.config.encoder}, loss = {self.config.loss}) on {where}:"
+            f" {self.config.epochs} epochs of {self.loader.steps} steps",
+        )
+        if self.loader.windowed:
+            self.progress.message(
+                f"{self.loader.windowed} sentences are longer than the encoder reads at once; "
+                "they are read in overlapping windows"
+            )
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """The first Ctrl-C or SIGTERM lets the step end and writes a checkpoint; the second stops at once."""
+        alone = self.accelerator.num_processes == 1 and threading.current_thread() is threading.main_thread()
+        if not alone:
+            yield
+            return
+
+        def stop(number: int, frame: Any) -> None:
+            if self._stop.is_set():
+                raise KeyboardInterrupt
+            self._stop.set()
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def close(self) -> None:
+        """Gives back what the run held."""
+        self.progress.end()
+        if getattr(self, "board", None):
+            self.board.close()  # type: ignore[union-attr]
+        self.accelerator.free_memory()
+
+    # --- Checkpoints ---
+
+    def _checkpoint(self) -> bool:
+        """Writes one, if it can be; a full disk does not end the run."""
+        if not self.first:
+            return False
+        tensors = checkpoints.flat("model", self.model.state_dict())
+        tensors |= dict(checkpoints.optimizer_tensors(self.optimizer.state_dict()["state"]))
+        if self.average:
+            tensors |= checkpoints.flat("average", self.average.tensors())
+        state = asdict(replace(self.state, seconds=self._seconds()))
+        scaler = self.accelerator.scaler.state_dict() if self.accelerator.scaler else None
+        try:
+            content = {"state": state, "budget": self.loader.budget, "scaler": scaler}
+            checkpoints.save(self.folder.checkpoints, self.state.step, tensors, content)
+        except OSError as error:
+            self._say_once(
+                "checkpoint", f"a checkpoint could not be written ({error}); the run goes on, and tries again"
+            )
+            return False
+        return True
+
+    def _restore(self) -> None:
+        found, damaged = checkpoints.load(self.folder.checkpoints)
+        for path, why in damaged:
+            self.progress.message(f"{path} is damaged ({why}); it is passed over")
+        if found is None:
+            self.progress.message(f"{self.folder.path}: no checkpoint yet; beginning at the first step")
+            if self.first:
+                self.folder.forget_after(-1)
+            return
+        self.model.load_state_dict(checkpoints.under("model", found.tensors))
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": checkpoints.optimizer_state(found.tensors), "param_groups": groups})
+        if self.average:
+            self.average.load(checkpoints.under("average", found.tensors))
+        if self.accelerator.scaler and found.state["scaler"]:
+            self.accelerator.scaler.load_state_dict(found.state["scaler"])
+        known = {one.name for one in fields(State)}
+        self.state = State(**{name: value for name, value in found.state["state"].items() if name in known})
+        self.loader.budget = min(found.state["budget"], self.config.budget)
+        self._began = time.monotonic() - self.state.seconds
+        if self.first:
+            self.folder.forget_after(self.state.step)
+        self.progress.message(f"going on after step {self.state.step} of {self.steps}")
+
+    def _weights(self) -> dict[str, Tensor]:
+        """A copy of the weights that count."""
+        with self.average.in_place() if self.average else nullcontext():
+            return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+
+    def _save_best(self) -> bool:
+        """Writes the best model, if it is not written yet. Until it is, no checkpoint may say that it was."""
+        if self._unsaved is None:
+            return True
+        data = {
+            name: {
+                "file": Path(part.path).name,
+                "sentences": part.statistics.sentences,
+                "entities": part.statistics.entities,
+            }
+            for name, part in (("train", self.corpus.train), ("dev", self.corpus.dev))
+        }
+        training = {**data, "epoch": self.state.best_epoch, "settings": self.config.as_dict()}
+        metrics = {"dev": self.state.best_scores}
+        try:
+            self.model.save_pretrained(self.folder.path, metrics=metrics, training=training, weights=self._unsaved)
+        except OSError as error:
+            self._say_once(
+                "model", f"the best model could not be written yet ({error}); the run goes on, and tries again"
+            )
+            return False
+        self._unsaved = None
+        return True
+
+    # --- Numbers ---
+
+    def _take_loss(self) -> float:
+        """The losses since this was last asked, from the device, over all processes; counted into the epoch."""
+        value = float(self.accelerator.reduce(self._recent, reduction="sum"))
+        if not math.isfinite(value):
+            raise self._diverged(str(value))
+        self._recent = torch.zeros_like(self._recent)
+        self.state = replace(self.state, loss=self.state.loss + value)
+        return value
+
+    def _diverged(self, value: str) -> TrainingError:
+        return TrainingError(
+            f"the loss is {value} at step {self.state.step}: the run diverged. Lower encoder_lr and head_lr, or use "
+            "precision = fp32."
+        )
+
+    def _log_step(self) -> tuple[float, float]:
+        value = self._take_loss() / self.config.log_every
+        then, counted = self._logged
+        now, step = time.monotonic(), self.state.step
+        speed = (step - counted) * self.config.batch_size / max(1e-9, now - then)
+        self._logged = now, step
+        rates = sorted({(one["full_lr"], one["lr"]) for one in self.optimizer.param_groups})
+        event = {"event": "step", "step": step, "epoch": self.state.epoch, "loss": value}
+        event |= {"sentences_per_second": round(speed, 1), "encoder_lr": rates[0][1], "head_lr": rates[-1][1]}
+        event |= {"seconds": round(self._seconds(), 2)}
+        if self.first:
+            self.folder.log(event)
+            if self.board:
+                self.board.step(event)
+        return value, speed
+
+    def _log_epoch(self, result: EpochResult) -> None:
+        micro = result.scores.micro
+        event = {"event": "epoch", "epoch": result.epoch, "step": result.step, "loss": result.loss}
+        event |= {"precision": micro.precision, "recall": micro.recall, "f1": micro.f1, "best": result.best}
+        event |= {"sentences_per_second": round(result.sentences_per_second, 1), "seconds": round(result.seconds, 2)}
+        event |= {"labels": result.scores.as_dict()["labels"]}
+        self.folder.log(event)
+        if self.board:
+            self.board.epoch(event)
+
+    def _sentences(self, epoch: int, skipped: int) -> int:
+        return len(self.corpus.sentences) - skipped * self.config.batch_size
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _say_once(self, kind: str, text: str) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            self.progress.message(f"note: {text}")
+
+
+@contextmanager
+def _without_garbage() -> Iterator[None]:
+    """What is there now stays: looking through a whole corpus for garbage, again and again, takes longer than steps."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    from accelerate.utils.memory import should_reduce_batch_size
+
+    return isinstance(error, torch.OutOfMemoryError) or bool(should_reduce_batch_size(error))

@@ -1,0 +1,115 @@
+"""Batches: every sentence once an epoch, within the budget, the same for any number of processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nestree.model.batching import by_work, work
+from nestree.model.pieces import Cut
+from nestree.training.batching import Loader
+from nestree.training.data import Sentence
+from tests.model import tiny
+from tests.training.cases import settings
+
+
+def cut(words: int, windows: int = 1, pieces: int | None = None) -> Cut:
+    rows = tuple(np.ones((pieces or words) + 2, dtype=np.int64) for _ in range(windows))
+    place = np.arange(words)
+    return Cut(rows, np.zeros_like(place), place, place)
+
+
+@given(st.lists(st.tuples(st.integers(1, 80), st.integers(1, 3)), max_size=40), st.integers(1, 3000))
+def test_batches_hold_every_sentence_once_within_the_budget(sizes: list[tuple[int, int]], budget: int) -> None:
+    cuts = [cut(words, windows) for words, windows in sizes]
+    batches = by_work(cuts, budget)
+    assert sorted(at for batch in batches for at in batch) == list(range(len(cuts)))
+    for batch in batches:
+        assert len(batch) == 1 or work([cuts[at] for at in batch]) <= budget
+
+
+def test_lengths_in_a_batch_are_alike() -> None:
+    cuts = [cut(words) for words in [5, 50, 6, 51, 4, 52]]
+    assert [sorted(len(cuts[at].first) for at in batch) for batch in by_work(cuts, 3 * 54 + 3 * 52 * 52 // 32)] == [
+        [50, 51, 52],
+        [4, 5, 6],
+    ]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Sentence]]:
+    random = np.random.default_rng(0)
+    found = [Sentence(tuple("ab" for _ in range(random.integers(2, 20))), ((0, 1, "PER"),)) for _ in range(53)]
+    return tmp_path_factory.mktemp("loader"), found
+
+
+def loader(made: tuple[Path, list[Sentence]], process: tuple[int, int] = (0, 1), **others: object) -> Loader:
+    config = settings(made[0], **{"batch_size": 8, **others})
+    return Loader(tiny.model(made[0]), made[1], config, process=process)
+
+
+def test_an_epoch_has_every_sentence_once_and_epochs_differ(made: tuple[Path, list[Sentence]]) -> None:
+    found = loader(made)
+    steps = list(found.epoch(1))
+    assert len(steps) == found.steps == 7
+    assert sorted(number for step in steps for number in step.numbers) == list(range(53))
+    assert [step.numbers for step in found.epoch(2)] != [step.numbers for step in steps]
+    assert [step.numbers for step in loader(made).epoch(1)] == [step.numbers for step in steps]
+    assert [step.numbers for step in loader(made, seed=1).epoch(1)] != [step.numbers for step in steps]
+
+
+def test_going_on_within_an_epoch_gives_the_rest_of_it(made: tuple[Path, list[Sentence]]) -> None:
+    whole, rest = list(loader(made).epoch(3)), list(loader(made).epoch(3, skip=4))
+    assert [step.numbers for step in rest] == [step.numbers for step in whole[4:]]
+    for one, other in zip(rest, whole[4:], strict=True):
+        for part, same in zip(one.parts, other.parts, strict=True):
+            assert torch.equal(part.batch.pieces, same.batch.pieces)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_share_the_batches_of_one(made: tuple[Path, list[Sentence]], processes: int) -> None:
+    one = list(loader(made).epoch(1))
+    several = [list(loader(made, (rank, processes)).epoch(1)) for rank in range(processes)]
+    for at, step in enumerate(one):
+        shares = [steps[at] for steps in several]
+        assert sorted(number for share in shares for number in share.numbers) == sorted(step.numbers)
+        assert {share.sentences for share in shares} == {len(step.numbers)}
+
+
+def test_a_small_budget_cuts_a_step_into_parts(made: tuple[Path, list[Sentence]]) -> None:
+    (step, *_), (small, *_) = loader(made).epoch(1), loader(made, budget=60).epoch(1)
+    assert len(step.parts) == 1
+    assert len(small.parts) > 1
+    assert sum(map(len, small.parts)) == len(step.parts[0]) == small.sentences
+
+
+def test_masking_hides_words_and_never_special_pieces(made: tuple[Path, list[Sentence]]) -> None:
+    tokenizer = tiny.model(made[0]).tokenizer
+    hidden = kept = 0
+    for plain, masked in zip(loader(made, mask=0.0).epoch(1), loader(made, mask=0.3).epoch(1), strict=True):
+        for part, other in zip(plain.parts, masked.parts, strict=True):
+            changed = part.batch.pieces != other.batch.pieces
+            special = torch.isin(part.batch.pieces, torch.tensor(tokenizer.all_special_ids))
+            assert not bool((changed & special).any())
+            assert bool((other.batch.pieces[changed] == tokenizer.mask_token_id).all())
+            hidden += int(changed.sum())
+            kept += int((~changed & ~special).sum())
+    assert 0.25 < hidden / (hidden + kept) < 0.35
+
+
+def test_what_goes_wrong_in_the_thread_is_raised_where_steps_are_used(
+    made: tuple[Path, list[Sentence]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = loader(made)
+
+    def broken(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(found, "parts", broken)
+    with pytest.raises(MemoryError, match="no room"):
+        next(iter(found.epoch(1)))

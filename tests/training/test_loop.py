@@ -1,0 +1,244 @@
+"""A run: what it leaves, how it goes on without memory, what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from nestree.cli.main import main
+from nestree.data import DataError
+from nestree.model import NestedNER
+from nestree.training import Progress, TrainingError, load_part, prepare, train
+from nestree.training.seeds import train_seeds
+from tests.training.cases import command, corpus, corpus_file, encoder, finish, run, settings, start, steps
+
+
+def said(progress: io.StringIO) -> str:
+    return progress.getvalue()
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    return io.StringIO()
+
+
+def test_a_run_learns_and_leaves_all_that_belongs_to_it(tmp_path: Path, stream: io.StringIO) -> None:
+    result = run(tmp_path, epochs=25, progress=Progress(stream))
+    assert result.f1 > 0.9
+    folder = tmp_path / "run"
+    for name in ("model.safetensors", "nestree.json", "README.md", "metrics.json"):
+        assert (folder / name).is_file()
+    for name in ("config.toml", "run.json", "metrics.jsonl", "result.json", "curves.png", "report.html"):
+        assert (folder / "training" / name).is_file()
+    assert not (folder / "training" / "checkpoints").exists()
+    model = NestedNER.from_pretrained(folder)
+    assert model.metrics["dev"]["micro"]["f1"] == result.f1
+    assert model.config.labels == ("ORG", "PER")
+    (spans,) = model.predict_tokens([["a", "u", "x", "y", "d"]])
+    assert {(one.start, one.end, one.label) for one in spans} == {(1, 4, "ORG"), (3, 4, "PER")}
+    known = json.loads((folder / "training" / "run.json").read_text())
+    assert known["machine"]["torch"] == torch.__version__.partition("+")[0] or known["machine"]["torch"]
+    assert len(known["data"]["train"]["fingerprint"]) == 64
+    lines = said(stream).splitlines()
+    assert sum(line.startswith("epoch ") for line in lines) == 25
+    assert "dev P " in lines[-1]
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path) -> None:
+    weights = {}
+    for name, seed in (("one", 0), ("two", 0), ("three", 1)):
+        run(tmp_path, name, seed=seed)
+        weights[name] = (tmp_path / name / "model.safetensors").read_bytes()
+    assert weights["one"] == weights["two"] != weights["three"]
+
+
+def test_averaged_weights_are_those_that_are_scored_and_saved(tmp_path: Path) -> None:
+    run(tmp_path, "averaged", epochs=1, ema=0.9)
+    run(tmp_path, "last", epochs=1, ema=0.0)
+    averaged = load_file(tmp_path / "averaged" / "model.safetensors")
+    last = load_file(tmp_path / "last" / "model.safetensors")
+    assert any(not torch.equal(averaged[name], last[name]) for name in last)
+    # The steps themselves are the same: averaging watches.
+    losses = [[one["loss"] for one in steps(tmp_path / name)] for name in ("averaged", "last")]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("loss", ["treecrf", "local"])
+def test_out_of_memory_splits_the_batch_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, loss: str
+) -> None:
+    calm = {"mask": 0.0, "dropout": 0.0, "loss": loss}
+    folder = encoder(tmp_path / "encoder", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    assert json.loads((folder / "config.json").read_text())["hidden_dropout_prob"] == 0.0
+    run(tmp_path, "roomy", **calm)
+    original = NestedNER.loss
+
+    def cramped(self: NestedNER, batch: Any, observed: Any) -> Any:
+        value = original(self, batch, observed)
+        if len(observed) > 2:
+            value.backward()  # half a backward pass was done already
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return value
+
+    monkeypatch.setattr(NestedNER, "loss", cramped)
+    run(tmp_path, "cramped", progress=Progress(stream), **calm)
+    assert said(stream).count("memory does not suffice") == 1
+    losses = [[one["loss"] for one in steps(tmp_path / name)] for name in ("roomy", "cramped")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_one_sentence_too_much_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(NestedNER, "loss", never)
+    with pytest.raises(TrainingError, match=r"one sentence at a time"):
+        run(tmp_path)
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(NestedNER, "loss", broken)
+    with pytest.raises(RuntimeError, match=r"shapes differ"):
+        run(tmp_path)
+
+
+def test_two_processes_give_the_losses_of_one(tmp_path: Path) -> None:
+    encoder(tmp_path / "encoder", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    calm = {"dropout": 0.0, "batch_size": 5, "epochs": 2}
+    status, text = finish(start(command(tmp_path, "one", **calm)))
+    assert status == 0, text
+    both = ("-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone")
+    status, text = finish(start(command(tmp_path, "two", launcher=both, **calm)))
+    assert status == 0, text
+    assert "2 processes" in text
+    one, two = ([line["loss"] for line in steps(tmp_path / name)] for name in ("one", "two"))
+    assert len(one) == len(two) == 10
+    assert one == pytest.approx(two, rel=1e-4)
+    scores = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("one", "two")]
+    assert scores[0] == scores[1]
+
+
+def test_a_run_that_does_not_get_better_stops(tmp_path: Path, stream: io.StringIO) -> None:
+    result = run(tmp_path, epochs=30, patience=2, encoder_lr=0.0, head_lr=0.0, ema=0.0, progress=Progress(stream))
+    assert result.epochs == 3
+    assert "no better dev F1 for 2 epochs: stopped" in said(stream)
+
+
+def test_a_run_that_diverges_says_so(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"the run diverged. Lower encoder_lr"):
+        run(tmp_path, encoder_lr=1e30, head_lr=1e30, clip=0.0, warmup=0.0, normalize=False)
+
+
+def test_several_seeds_are_summed_up_and_finished_ones_are_not_repeated(tmp_path: Path, stream: io.StringIO) -> None:
+    config = settings(tmp_path)
+    found = corpus(tmp_path, config)
+    results = train_seeds(found, tmp_path / "runs", config, 2, progress=Progress(stream))
+    content = json.loads((tmp_path / "runs" / "seeds.json").read_text())
+    values = [result.f1 for result in results]
+    assert content["f1"]["values"] == values
+    assert content["f1"]["mean"] == pytest.approx(sum(values) / 2, abs=1e-6)
+    again = train_seeds(found, tmp_path / "runs", config, 3, resume=True, progress=Progress(stream))
+    assert [one.f1 for one in again[:2]] == values
+    assert said(stream).count("this run is finished") == 2
+    assert (tmp_path / "runs" / "seed-2" / "model.safetensors").is_file()
+
+
+# --- What is refused -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
+    run(tmp_path, epochs=1)
+    with pytest.raises(TrainingError, match=r"holds a run already. --resume goes on with it, --force replaces it"):
+        run(tmp_path, epochs=1)
+    run(tmp_path, epochs=2, force=True)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(TrainingError, match=r"is a file; --output names a folder"):
+        run(tmp_path, "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_run_goes_on_with_its_own_settings_and_data_alone(tmp_path: Path) -> None:
+    run(tmp_path, epochs=1)
+    with pytest.raises(TrainingError, match=r"other settings: head_lr was 0.003 and is 0.1"):
+        run(tmp_path, epochs=1, head_lr=0.1, resume=True)
+    config = settings(tmp_path, epochs=1)
+    other = load_part(corpus_file(tmp_path / "other.jsonl", 9, 7), config.splitter)
+    with pytest.raises(TrainingError, match=r"other.jsonl is not the train data"):
+        train(prepare(other, corpus(tmp_path, config).dev, config), tmp_path / "run", config, resume=True)
+
+
+def write(path: Path, *documents: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in documents))
+    return path
+
+
+ONE = {"tokens": ["u", "x", "y"], "entities": [{"start": 0, "end": 2, "label": "PER"}]}
+
+
+@pytest.mark.parametrize(
+    ("training", "dev", "says"),
+    [
+        ({"tokens": ["a"], "entities": []}, ONE, "there is no entity in the training data, read as jsonl"),
+        (ONE, {"tokens": ["a"], "entities": []}, "there is no entity in the dev data"),
+        (ONE, {**ONE, "entities": [{"start": 0, "end": 1, "label": "LOC"}]}, r"does not have: 'LOC' \(1 entities\)"),
+    ],
+)
+def test_data_from_which_nothing_can_be_learned_stops_it(
+    tmp_path: Path, training: dict[str, Any], dev: dict[str, Any], says: str
+) -> None:
+    config = settings(tmp_path)
+    parts = [
+        load_part(write(tmp_path / f"{name}.jsonl", one), config.splitter) for name, one in enumerate((training, dev))
+    ]
+    with pytest.raises(DataError, match=says):
+        prepare(parts[0], parts[1], config)
+
+
+def test_a_label_that_is_missing_can_be_allowed(tmp_path: Path) -> None:
+    config = settings(tmp_path, missing_labels="ignore")
+    other = {**ONE, "entities": [*ONE["entities"], {"start": 0, "end": 1, "label": "LOC"}]}  # type: ignore[misc]
+    parts = [
+        load_part(write(tmp_path / f"{name}.jsonl", one), config.splitter) for name, one in enumerate((ONE, other))
+    ]
+    found = prepare(parts[0], parts[1], config)
+    assert "count as missed: 'LOC' (1 entities)" in found.notes[0]
+
+
+def test_dev_that_no_tree_can_hold_stops_it(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    text = {"text": "abc def", "entities": [{"start": 1, "end": 2, "label": "PER"}]}
+    parts = [load_part(write(tmp_path / f"{name}.jsonl", one), config.splitter) for name, one in enumerate((ONE, text))]
+    with pytest.raises(DataError, match=r"no entity of dev can be found by a model, whatever it learns: 1 off tokens"):
+        prepare(parts[0], parts[1], config)
+
+
+def test_the_command_trains_resumes_and_speaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = command(tmp_path, "run")[3:]
+    assert main(line) == 0
+    out, err = capsys.readouterr()
+    assert "sentences" in out
+    assert "unlabelled spans" in out
+    assert "next: nestree evaluate" in err
+    assert main(line) == 2
+    assert "holds a run already" in capsys.readouterr().err
+    assert main(["train", "--output", str(tmp_path / "run"), "--resume"]) == 0
+    assert "this run is finished" in capsys.readouterr().err
+    assert main(["train", "--output", str(tmp_path / "new")]) == 2
+    assert "TRAIN is missing: name the train data" in capsys.readouterr().err
+    assert main(["train", "nowhere.jsonl", "--dev", "d.jsonl", "--output", str(tmp_path / "new")]) == 2
+    assert "nowhere.jsonl: there is no such file or folder" in capsys.readouterr().err
+
+
+def test_several_seeds_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command(tmp_path, "runs", epochs=1)[3:], "--seeds", "2"]) == 0
+    assert "dev, 2 seeds: mean ± standard deviation" in capsys.readouterr().out
+    assert main(["train", "--output", str(tmp_path / "runs"), "--resume", "--seeds", "2"]) == 0
