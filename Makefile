@@ -22,10 +22,8 @@ $(SETUP): pyproject.toml setup.py requirements/dev.txt requirements/encoder.txt 
 	then touch $@; \
 	else echo "The CPU kernels were not built: no C++17 compiler, or it failed. Everything works on plain torch, slower."; fi
 
-demo: setup  ## Draw the paper's example: symbol tree, probability, best tree, marginals; count and check a corpus
-	$(BIN)/python examples/paper_example.py
-	$(BIN)/nestree data stats tests/data/corpora/text.jsonl tests/data/corpora/words.conll
-	$(BIN)/nestree data check tests/data/corpora/text.jsonl --show 3
+demo: setup  ## Train on the corpus that ships with nestree, with trees and without; evaluate, predict, draw (3 to 5 minutes)
+	$(BIN)/python -m nestree.demo
 
 test: setup  ## Run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -53,4 +51,4 @@ bench-gpu:  ## The same on an NVIDIA GPU, and whole training steps (10 minutes; 
 	PYTHONPATH=src:. $(PYTHON) -m benchmarks.report
 
 clean:  ## Remove .venv and everything built
-	rm -rf .venv build dist src/*.egg-info src/nestree/crf/kernels/_native*
+	rm -rf .venv build dist demo src/*.egg-info src/nestree/crf/kernels/_native*

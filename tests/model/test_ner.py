@@ -160,3 +160,29 @@ def test_short_names_of_encoders_are_resolved() -> None:
     found = resolve("minilm")
     assert found == on_hub or package in found
     assert resolve("bert-large-cased") == "bert-large-cased"
+
+
+@pytest.mark.parametrize("decoding", ["map", "mbr"])
+def test_trees_are_binary_and_hold_the_entities(decoding: str, tmp_path: Path) -> None:
+    found = model(tmp_path, decoding=decoding, latent_labels=2, normalize=False).eval()
+    some = 0
+    for seed in range(6):
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            found.scorer.bilinear.normal_(std=0.3)  # sure of itself: some entities are more probable than not
+        batch = found.pieces(SENTENCES)
+        for words, nodes, spans in zip(SENTENCES, found.trees(batch), found.decode(batch), strict=True):
+            assert len(nodes) == 2 * len(words) - 1
+            assert len({(one.start, one.end) for one in nodes}) == len(nodes)
+            assert not any(a.start < b.start < a.end < b.end for a in nodes for b in nodes)
+            entities = [(one.start, one.end, one.label) for one in nodes if one.label is not None]
+            assert sorted(entities) == sorted((one.start, one.end, one.label) for one in spans)
+            assert decoding == "map" or all(one.score > 0.5 for one in spans)
+            some += len(spans)
+    assert some
+
+
+def test_without_trees_there_is_none_to_show(tmp_path: Path) -> None:
+    found = model(tmp_path, loss="local")
+    with pytest.raises(ValueError, match="has no trees"):
+        found.trees(found.pieces(SENTENCES))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from itertools import pairwise
 
+import torch
 from torch import Tensor
 from wcwidth import wcswidth, wcwidth
 
 from nestree.crf import Symbol
-from nestree.drawing.spans import Span, check, levels, score_text, widened
+from nestree.drawing.spans import Node, Span, check, levels, score_text, widened
 
 BAR = 24
 NARROWEST = 8
@@ -44,24 +46,51 @@ def draw_tree(
     _check(nodes, words)
     if int(nodes[0, len(words) - 1]) < 0:
         return "(no tree)"
+    found: list[Node] = []
+    for start, last in torch.nonzero(nodes[: len(words), : len(words)] >= 0).tolist():
+        label = int(nodes[start, last])
+        score = None if marginals is None else float(marginals[start, last, label])
+        found.append((start, last + 1, labels[label] if label < entity_labels else None, score))
+    return draw_nodes(words, found)
+
+
+def draw_nodes(words: Sequence[str], nodes: Sequence[Node], *, leaves: bool = True, width: int | None = None) -> str:
+    """The same from a list of nodes, half-open in words; a label of None is latent.
+
+    Args:
+        words: the sentence.
+        nodes: ``(start, end, label or None, score or None)``, as :meth:`NestedNER.trees` gives.
+        leaves: whether single words that are no entities have lines of their own.
+        width: longer lines are cut (…); if not given, none is.
+    """
+    check(words, [(start, end, label or "", score) for start, end, label, score in nodes])
+    shown = [node for node in nodes if leaves or node[2] is not None or node[1] - node[0] > 1]
+    shown.sort(key=lambda node: (node[0], -node[1]))
+    ends: list[int] = []  # of the nodes around the one that is drawn
+    parents: list[list[int]] = [[] for _ in shown]  # which of them have more to come, as numbers of nodes
+    open_: list[int] = []
+    for at, (start, end, _, _) in enumerate(shown):
+        while ends and ends[-1] < end:
+            ends.pop()
+            open_.pop()
+        while ends and ends[-1] <= start:
+            ends.pop()
+            open_.pop()
+        parents[at] = list(open_)
+        ends.append(end)
+        open_.append(at)
+    last_child = {chain[-1]: at for at, chain in enumerate(parents) if chain}
     lines: list[tuple[str, float | None]] = []
-
-    def visit(i: int, j: int, stem: str, branch: str) -> None:
-        label = int(nodes[i, j])
-        name = labels[label] if label < entity_labels else "·"
-        probability = None if marginals is None else float(marginals[i, j, label])
-        lines.append((f"{stem}{branch}{name} {' '.join(words[i : j + 1])}", probability))
-        if i == j:
-            return
-        split = next(m for m in range(i, j) if int(nodes[i, m]) >= 0 and int(nodes[m + 1, j]) >= 0)
-        below = stem + {"": "", "├─ ": "│  ", "├╌ ": "│  "}.get(branch, "   ")
-        for k, (a, b) in enumerate(((i, split), (split + 1, j))):
-            latent = int(nodes[a, b]) >= entity_labels
-            visit(a, b, below, ("├" if k == 0 else "└") + ("╌ " if latent else "─ "))
-
-    visit(0, len(words) - 1, "", "")
-    width = max(_width(text) for text, _ in lines)
-    return "\n".join(text if p is None else f"{_pad(text, width)}  {p:5.3f}" for text, p in lines)
+    for at, (start, end, label, score) in enumerate(shown):
+        chain = parents[at]
+        stem = "".join("   " if last_child[one] == child else "│  " for one, child in pairwise(chain))
+        branch = ""
+        if chain:
+            branch = ("└" if last_child[chain[-1]] == at else "├") + ("╌ " if label is None else "─ ")
+        text = f"{stem}{branch}{label or '·'} {' '.join(words[start:end])}"
+        lines.append((text if width is None else _cut(text, max(NARROWEST, width - 7)), score))
+    widest = max((_width(text) for text, _ in lines), default=0)
+    return "\n".join(text if p is None else f"{_pad(text, widest)}  {p:5.3f}" for text, p in lines)
 
 
 def draw_marginals(marginals: Tensor, words: Sequence[str], labels: Sequence[str], *, at_least: float = 0.05) -> str:

@@ -1,6 +1,7 @@
 """The model: a pretrained encoder, a biaffine scorer, and a TreeCRF over their scores."""
 
 from nestree.model.config import ModelConfig
-from nestree.model.ner import NestedNER, Span
+from nestree.model.errors import ModelError
+from nestree.model.ner import NestedNER, Node, Span
 
-__all__ = ["ModelConfig", "NestedNER", "Span"]
+__all__ = ["ModelConfig", "ModelError", "NestedNER", "Node", "Span"]

@@ -28,6 +28,15 @@ class Span(NamedTuple):
     score: float
 
 
+class Node(NamedTuple):
+    """A node of a predicted tree: words ``[start, end)``, entity label or None if it is latent, and its probability."""
+
+    start: int
+    end: int
+    label: str | None
+    score: float
+
+
 class NestedNER(Saved):
     """Finds nested entities.
 
@@ -97,26 +106,51 @@ class NestedNER(Saved):
     @torch.inference_mode()
     def decode(self, batch: Batch) -> list[list[Span]]:
         """The entities of each sentence, outer ones first; each with its exact marginal probability."""
+        scores = self._scores_in_peace(batch)
+        labels = self.config.labels
+        if self.config.loss == "local":
+            return _local_spans(scores, batch.lengths, labels)
+        crf = TreeCRF(scores, batch.lengths.to(scores.device))
+        marginals = crf.marginals
+        if self.config.decoding == "mbr":
+            places = torch.nonzero(_more_probable_than_not(marginals, len(labels)))
+        else:
+            trees = crf.argmax
+            wanted = (trees >= 0) & (trees < len(labels))
+            places = torch.cat([torch.nonzero(wanted), trees[wanted][:, None]], 1)
+        return _by_sentence(places, marginals, labels, len(scores))
+
+    @torch.inference_mode()
+    def trees(self, batch: Batch) -> list[list[Node]]:
+        """The tree of each sentence: its entities, as :meth:`decode` finds them, and the most probable latent nodes.
+
+        Nodes stand before those within them.
+        """
+        if self.config.loss == "local":
+            raise ValueError("a model with loss = local has no trees.")
+        scores = self._scores_in_peace(batch)
+        lengths, labels = batch.lengths.to(scores.device), self.config.labels
+        crf = TreeCRF(scores, lengths)
+        marginals, trees = crf.marginals, crf.argmax
+        if self.config.decoding == "mbr":
+            # Each entity is worth more than all latent nodes together; other entity labels are out of the question.
+            chosen = _more_probable_than_not(marginals, len(labels))
+            worth = marginals.clone()
+            worth[..., : len(labels)] = torch.where(chosen, scores.shape[1] + 1.0, -torch.inf)
+            trees = TreeCRF(worth, lengths).argmax
+        at = trees >= 0
+        places = torch.cat([torch.nonzero(at), trees[at][:, None]], 1)
+        names = (*labels, *[None] * self.config.latent_labels)
+        return [[Node(*one) for one in found] for found in _by_sentence(places, marginals, names, len(scores))]
+
+    def _scores_in_peace(self, batch: Batch) -> Tensor:
+        """Log potentials without dropout, whatever the model is doing."""
         was_training = self.training
         self.eval()
         try:
-            scores = self(batch.to(self.device))
+            return self(batch.to(self.device))
         finally:
             self.train(was_training)
-        if self.config.loss == "local":
-            return _local_spans(scores, batch.lengths, self.config.labels)
-        crf = TreeCRF(scores, batch.lengths.to(scores.device))
-        entity_labels = len(self.config.labels)
-        marginals = crf.marginals
-        if self.config.decoding == "mbr":
-            # Fewest errors to be expected: entities that are more probable than not. No two of them can cross, or be
-            # one span, since no tree has both.
-            places = torch.nonzero(marginals[..., :entity_labels] > 0.5)
-        else:
-            trees = crf.argmax
-            wanted = (trees >= 0) & (trees < entity_labels)
-            places = torch.cat([torch.nonzero(wanted), trees[wanted][:, None]], 1)
-        return _spans(places, marginals[tuple(places.T)], self.config.labels, len(scores))
 
     def predict_tokens(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> Iterator[list[Span]]:
         """The entities of sentences that are split into words already, in their order."""
@@ -138,18 +172,24 @@ def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> T
 def _local_spans(scores: Tensor, lengths: Tensor, labels: Sequence[str]) -> list[list[Span]]:
     """Spans whose best label is an entity label."""
     probabilities = scores.softmax(-1)
-    best, label = probabilities.max(-1)
+    label = probabilities.argmax(-1)
     n = scores.shape[1]
     grid = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu()
     grid = grid & (torch.arange(n, device=scores.device) < lengths.to(scores.device)[:, None, None])
-    places = torch.nonzero(grid & (label < len(labels)))
-    chosen = label[tuple(places.T)]
-    return _spans(torch.cat([places, chosen[:, None]], 1), best[tuple(places.T)], labels, len(scores))
+    at = grid & (label < len(labels))
+    places = torch.cat([torch.nonzero(at), label[at][:, None]], 1)
+    return _by_sentence(places, probabilities, labels, len(scores))
 
 
-def _spans(places: Tensor, scores: Tensor, labels: Sequence[str], sentences: int) -> list[list[Span]]:
-    """Entities at places (sentence, start, last word, label), outer ones first; they leave the device at once."""
+def _more_probable_than_not(marginals: Tensor, entity_labels: int) -> Tensor:
+    """The entities with the fewest errors to be expected. No two of them cross, or are one span: no tree has both."""
+    return marginals[..., :entity_labels] > 0.5
+
+
+def _by_sentence(places: Tensor, scores: Tensor, labels: Sequence[Any], sentences: int) -> list[list[Span]]:
+    """What is at places (sentence, start, last word, label), with its score, outer ones first."""
     found: list[list[Span]] = [[] for _ in range(sentences)]
-    for (sentence, start, last, label), score in zip(places.tolist(), scores.tolist(), strict=True):
+    rows = zip(places.tolist(), scores[tuple(places.T)].tolist(), strict=True)
+    for (sentence, start, last, label), score in rows:
         found[sentence].append(Span(start, last + 1, labels[label], score))
     return [sorted(one, key=lambda span: (span.start, -span.end)) for one in found]
