@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def test_a_run_learns_and_leaves_all_that_belongs_to_it(tmp_path: Path, stream: 
     (spans,) = model.predict_tokens([["a", "u", "x", "y", "d"]])
     assert {(one.start, one.end, one.label) for one in spans} == {(1, 4, "ORG"), (3, 4, "PER")}
     known = json.loads((folder / "training" / "run.json").read_text())
-    assert known["machine"]["torch"] == torch.__version__.partition("+")[0] or known["machine"]["torch"]
+    assert known["machine"]["torch"] == version("torch")
     assert len(known["data"]["train"]["fingerprint"]) == 64
     lines = said(stream).splitlines()
     assert sum(line.startswith("epoch ") for line in lines) == 25

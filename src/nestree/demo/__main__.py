@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m nestree.demo", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--output", type=Path, default=Path("demo"), metavar="FOLDER", help="default: demo")
     parser.add_argument("--epochs", type=int, default=8, metavar="N", help="default: 8")
+    parser.add_argument("--encoder", default="minilm", metavar="NAME", help="default: minilm")
     options = parser.parse_args(arguments)
     began = time.monotonic()
     _heading("The data: nested entities in three formats")
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "--output",
             str(options.output / loss),
         ]
-        _run("train", *train, "--epochs", str(options.epochs), "--loss", loss, *SETTINGS, "--force")
+        chosen = ["--encoder", options.encoder, "--epochs", str(options.epochs), "--loss", loss]
+        _run("train", *train, *chosen, *SETTINGS, "--force")
     for loss, name in MODELS.items():
         _heading(f"On sentences that were held out: {name}")
         _run("evaluate", str(options.output / loss), str(CORPUS / "test.data"))
