@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -12,10 +13,14 @@ from hypothesis import strategies as st
 
 from nestree.model.batching import by_work, work
 from nestree.model.pieces import Cut
-from nestree.training.batching import Loader
+from nestree.training.batching import Loader, shares
 from nestree.training.data import Sentence
+from nestree.training.shelf import Shelf
 from tests.model import tiny
 from tests.training.cases import settings
+
+with TemporaryDirectory() as _folder:
+    SMALL = tiny.model(Path(_folder), positions=12)
 
 
 def cut(words: int, windows: int = 1, pieces: int | None = None) -> Cut:
@@ -100,6 +105,43 @@ def test_masking_hides_words_and_never_special_pieces(made: tuple[Path, list[Sen
             hidden += int(changed.sum())
             kept += int((~changed & ~special).sum())
     assert 0.25 < hidden / (hidden + kept) < 0.35
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.data())
+def test_batches_from_the_shelf_are_those_put_together_one_by_one(sizes: list[int], data: st.DataObject) -> None:
+    found = SMALL  # reads 12 pieces at a time: longer sentences have several windows
+    letters = st.sampled_from(["a", "bc", "def", "\x00"])
+    words = [[data.draw(letters) for _ in range(size)] for size in sizes]
+    spans = [[(0, size, "PER"), (size - 1, size, "ORG")] if size > 1 else [] for size in sizes]
+    cuts = found.pieces.cut(words)
+    shelf = Shelf(
+        found.pieces, cuts, [found.observed([one], [len(some)]) for one, some in zip(spans, words, strict=True)]
+    )
+    chosen = data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=6, unique=True))
+    batch, wanted = shelf.batch(np.array(chosen)), found.pieces.together([cuts[at] for at in chosen])
+    for name, value in vars(wanted).items():
+        same = getattr(batch, name)
+        assert torch.equal(same, value) if isinstance(value, torch.Tensor) else same == value
+    observed = shelf.observed(np.array(chosen))
+    plain = found.observed([spans[at] for at in chosen], [sizes[at] for at in chosen])
+    assert torch.equal(observed.codes, plain.codes)
+    assert observed.codes.dtype == plain.codes.dtype
+    assert torch.equal(observed.lengths, plain.lengths)
+    owners = [at for at in chosen for _ in cuts[at].windows]
+    assert shelf.windows(np.array(chosen)).tolist() == owners
+
+
+def test_shares_are_even_and_depend_on_all_they_should() -> None:
+    found = shares(1, 2, np.arange(300), 200)
+    assert abs(found.mean() - 0.5) < 0.01
+    assert abs((found < 0.15).mean() - 0.15) < 0.01
+    assert len(np.unique(found)) == found.size
+    assert not np.array_equal(found, shares(1, 3, np.arange(300), 200))
+    assert not np.array_equal(found, shares(2, 2, np.arange(300), 200))
+    some = shares(1, 2, np.array([7, 7, 250]), 50)  # two windows of sentence 7
+    assert np.array_equal(some[0], found[7, :50])
+    assert np.array_equal(some[2], found[250, :50])
+    assert not np.array_equal(some[0], some[1])
 
 
 def test_what_goes_wrong_in_the_thread_is_raised_where_steps_are_used(

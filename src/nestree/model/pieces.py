@@ -87,6 +87,7 @@ class Pieces:
         at = next(at for at in range(len(dressed)) if dressed[at : at + len(bare)] == bare)
         self._before, self._after = dressed[:at], dressed[at + len(bare) :]
         self._room = limit - len(self._before) - len(self._after)
+        self.padding: int = tokenizer.pad_token_id or 0
         if self._room < 1:
             raise ValueError(f"the encoder reads {limit} pieces at a time, and needs more for its special ones.")
 
@@ -133,13 +134,16 @@ class Pieces:
             windows.append(np.concatenate([self._before, flat[starts[start] : starts[end]], self._after]))
         return Cut(tuple(windows), window, first, first + sizes - 1)
 
+    def padded_width(self, widest: int) -> int:
+        """How wide the windows of a batch are."""
+        return min(-(-widest // EIGHT) * EIGHT, max(widest, self.limit))
+
     def together(self, cuts: Sequence[Cut]) -> Batch:
         """A batch of sentences that are in pieces already."""
-        widest = max((len(row) for cut in cuts for row in cut.windows), default=1)
-        width = min(-(-widest // EIGHT) * EIGHT, max(widest, self.limit))
+        width = self.padded_width(max((len(row) for cut in cuts for row in cut.windows), default=1))
         n = max((len(cut.first) for cut in cuts), default=0)
         shape = sum(len(cut.windows) for cut in cuts), width
-        pieces = np.full(shape, self.tokenizer.pad_token_id or 0, dtype=np.int64)
+        pieces = np.full(shape, self.padding, dtype=np.int64)
         attention = np.zeros(shape, dtype=np.int64)
         first, last = np.zeros((2, len(cuts), n), dtype=np.int64)
         at = 0

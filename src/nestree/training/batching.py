@@ -18,6 +18,7 @@ from nestree.model.batching import by_work
 from nestree.model.pieces import Batch
 from nestree.training.config import TrainConfig
 from nestree.training.data import Sentence
+from nestree.training.shelf import Shelf
 
 _Item = TypeVar("_Item")
 
@@ -73,6 +74,11 @@ class Loader:
         self._model = model
         self._sentences = sentences
         self._cuts = [cut for some in _some(sentences, 4096) for cut in model.pieces.cut([one.words for one in some])]
+        observed = [
+            model.observed([one.spans for one in some], [len(one.words) for one in some])
+            for some in _some(sentences, 64)
+        ]
+        self._shelf = Shelf(model.pieces, self._cuts, observed)
         self._config = config
         self._process = process
         self._pin = pin
@@ -143,33 +149,32 @@ class Loader:
 
     def parts(self, numbers: Sequence[int], epoch: int) -> Iterator[Part]:
         """Sentences in parts that fit the budget, some of their pieces hidden."""
-        cuts = [self._cuts[number] for number in numbers]
-        for some in by_work(cuts, self.budget):
-            sentences = [self._sentences[numbers[at]] for at in some]
-            batch = self._model.pieces.together([cuts[at] for at in some])
-            observed = self._model.observed([one.spans for one in sentences], [len(one.words) for one in sentences])
+        for some in by_work([self._cuts[number] for number in numbers], self.budget):
+            chosen = np.array([numbers[at] for at in some])
+            batch = self._shelf.batch(chosen)
             if self._config.mask and self._hidden is not None:
-                owners = [numbers[at] for at in some for _ in cuts[at].windows]
-                batch = replace(batch, pieces=self._masked(batch.pieces, owners, epoch))
-            part = Part(batch, observed)
+                pieces = self._masked(batch.pieces, self._shelf.windows(chosen), epoch)
+                batch = replace(batch, pieces=pieces)
+            part = Part(batch, self._shelf.observed(chosen))
             yield _pinned(part) if self._pin else part
 
-    def _masked(self, pieces: Tensor, owners: Sequence[int], epoch: int) -> Tensor:
+    def _masked(self, pieces: Tensor, owners: np.ndarray, epoch: int) -> Tensor:
         """Pieces of windows, some hidden: which depends on seed, epoch, sentence and place, not on the batch."""
         random = shares(self._config.seed, epoch, owners, pieces.shape[1])
         hide = torch.from_numpy(random < self._config.mask) & ~torch.isin(pieces, self._special)
         return pieces.masked_fill(hide, self._hidden)
 
 
-def shares(seed: int, epoch: int, owners: Sequence[int], width: int) -> np.ndarray:
-    """Random numbers in [0, 1) by seed, epoch, owner and place (SplitMix64). Shape: ``[owner, width]``."""
+def shares(seed: int, epoch: int, owners: np.ndarray, width: int) -> np.ndarray:
+    """Random numbers in [0, 1) by seed, epoch, owner and place (SplitMix64); the rows of an owner follow each other.
+
+    Shape: ``[row]`` to ``[row, width]``.
+    """
     start = np.array([seed * 1_000_003 + epoch], dtype=np.uint64) << np.uint64(40)
-    seen: dict[int, int] = {}
-    rows = []
-    for owner in owners:  # the windows of one sentence follow each other
-        rows.append((owner << 20) + (seen.setdefault(owner, 0) << 12))
-        seen[owner] += 1
-    value: np.ndarray = start + np.array(rows, dtype=np.uint64)[:, None] + np.arange(1, width + 1, dtype=np.uint64)
+    first = np.flatnonzero(np.diff(owners, prepend=-1))  # where the rows of each owner begin
+    place = np.arange(len(owners)) - np.repeat(first, np.diff(first, append=len(owners)))
+    rows = (owners.astype(np.uint64) << np.uint64(20)) + (place.astype(np.uint64) << np.uint64(12))
+    value: np.ndarray = start + rows[:, None] + np.arange(1, width + 1, dtype=np.uint64)
     value = value * np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

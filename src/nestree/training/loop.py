@@ -25,12 +25,13 @@ from nestree.model import NestedNER
 from nestree.prediction import Pages
 from nestree.training import checkpoints, machine
 from nestree.training.batching import Loader, Step
-from nestree.training.board import Board
 from nestree.training.config import TrainConfig
 from nestree.training.data import Corpus
 from nestree.training.errors import TrainingError
 from nestree.training.folder import RunFolder
-from nestree.training.optimizer import Average, make_optimizer, rate_factor, set_rates
+from nestree.training.gradients import Gradients, diverged
+from nestree.training.journal import Journal
+from nestree.training.optimizer import Average, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
 from nestree.training.report import write_report
 
@@ -88,7 +89,7 @@ def train(
     """Trains a model and leaves the best one, by dev F1, in a folder.
 
     Args:
-        corpus: what to learn from (:func:`nestree.training.load_corpus`).
+        corpus: what to learn from (:func:`nestree.training.prepare`).
         output: the run's folder: the model, and under ``training/`` everything about the run.
         config: all settings.
         resume: go on with the run that is in the folder, if there is one.
@@ -122,6 +123,7 @@ class Trainer:
         self._stop = threading.Event()
         self._said: set[str] = set()
         self._unsaved: dict[str, Tensor] | None = None
+        self.journal: Journal | None = None  # of the first process
         self._began = time.monotonic()
 
     def resumed_result(self, resume: bool) -> Result | None:
@@ -143,6 +145,8 @@ class Trainer:
         if resume:
             self._restore()
         self._announce()
+        if self.journal:
+            self.journal.begin(self.state.step)
         with self._stoppable(), _without_garbage():
             for epoch in range(self.state.epoch, config.epochs + 1):
                 if config.patience and epoch - 1 - self.state.best_epoch >= config.patience:
@@ -152,14 +156,15 @@ class Trainer:
                 for step in self.loader.epoch(epoch, skip=self.state.in_epoch):
                     self.learn(step)
                     self.after_step()
-                speed = self._sentences(epoch, before) / max(1e-9, time.monotonic() - began)
+                sentences = len(self.corpus.sentences) - before * config.batch_size
+                speed = sentences / max(1e-9, time.monotonic() - began)
                 self._after_epoch(self.evaluate(), speed)
         return self._finish()
 
     def learn(self, step: Step) -> None:
         """One step of the optimizer."""
         set_rates(self.optimizer, rate_factor(self.state.step, self.steps, self.config))
-        self._recent += self._gradients(step)
+        self._recent += self.gradients.add(step, self.state.step, self.state.epoch)
         machine.sum_over_processes(self.accelerator, self.parameters)
         if self.config.clip:
             self.accelerator.clip_grad_norm_(self.parameters, self.config.clip)
@@ -169,60 +174,15 @@ class Trainer:
             self.average.update(self.state.step)
         self.state = replace(self.state, step=self.state.step + 1, in_epoch=self.state.in_epoch + 1)
 
-    def _gradients(self, step: Step) -> Tensor:
-        """Adds up the gradients of all parts. Where memory does not suffice, the step begins again in smaller ones."""
-        parts = step.parts
-        while True:
-            machine.seed_step(self.config.seed, self.state.step, self.accelerator.process_index)
-            total = torch.zeros((), device=self.accelerator.device)
-            try:
-                for part in parts:
-                    batch = part.batch.to(self.accelerator.device)
-                    observed = part.observed.to(self.accelerator.device, non_blocking=True)
-                    with self.accelerator.autocast():
-                        loss = self.model.loss(batch, observed) * (len(part) / step.sentences)
-                    self.accelerator.backward(loss)
-                    total += loss.detach()
-                return total
-            except ValueError as error:
-                if "NaN" not in str(error):
-                    raise
-                raise self._diverged("not a number") from error
-            except RuntimeError as error:
-                if machine.lacks_determinism(error) and "determinism" not in self._said:
-                    machine.allow_what_has_none()
-                    first = str(error).partition(". ")[0]
-                    self._say_once("determinism", f"{first}: runs with the same seed may differ in the last digits")
-                    self.optimizer.zero_grad(set_to_none=True)
-                    continue
-                if not _out_of_memory(error):
-                    raise
-                if all(len(part) == 1 for part in parts):
-                    raise TrainingError(
-                        "memory does not suffice for one sentence at a time. Split long sentences, or use a smaller "
-                        "encoder or another precision."
-                    ) from error
-            # Out of the handler, so that nothing holds on to what was computed.
-            self.optimizer.zero_grad(set_to_none=True)
-            if self.accelerator.device.type == "cuda":
-                torch.cuda.empty_cache()
-            largest = max(len(part) for part in parts)
-            while max(len(part) for part in parts) == largest and self.loader.budget > 1:
-                self.loader.budget //= 2
-                parts = tuple(self.loader.parts(step.numbers, self.state.epoch))
-            self._say_once(
-                "memory",
-                f"memory does not suffice for the batch: it goes in parts from now on (budget = {self.loader.budget}); "
-                "results are the same",
-            )
-
     def after_step(self) -> None:
         """Metrics, checkpoints, and the wish to stop."""
         state, config = self.state, self.config
-        logged = state.step % config.log_every == 0
         loss = speed = None
-        if logged:
-            loss, speed = self._log_step()
+        if state.step % config.log_every == 0:
+            loss = self._take_loss() / config.log_every
+            if self.journal:
+                rates = rates_of(self.optimizer)
+                speed = self.journal.step(state.step, state.epoch, loss, rates, self._seconds())
         self.progress.step(state.epoch, loss, speed)
         due = config.checkpoint_every and state.step % config.checkpoint_every == 0
         if self._stop.is_set() or (due and state.in_epoch < self.loader.steps):
@@ -250,8 +210,8 @@ class Trainer:
             seconds=self._seconds(),
         )
         self.state = replace(state, epoch=state.epoch + 1, in_epoch=0, loss=0.0)
-        if self.first:
-            self._log_epoch(result)
+        if self.journal:
+            self.journal.epoch(result)
             self._unsaved = self._weights() if best else self._unsaved
             if self._save_best():
                 self._checkpoint()
@@ -328,9 +288,10 @@ class Trainer:
         self.loader = Loader(self.model, self.corpus.sentences, config, process=process, pin=on_gpu)
         self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
         self.steps = config.epochs * self.loader.steps
-        self.board = Board(self.folder.training / "tensorboard") if config.tensorboard and self.first else None
+        self.gradients = Gradients(self.model, accelerator, self.loader, config.seed, self._say_once)
+        if self.first:
+            self.journal = Journal(self.folder, tensorboard=config.tensorboard, sentences=config.batch_size)
         self._recent = torch.zeros((), device=accelerator.device)
-        self._logged = time.monotonic(), 0
 
     def _announce(self) -> None:
         found = machine.described(self.accelerator)
@@ -374,8 +335,8 @@ class Trainer:
     def close(self) -> None:
         """Gives back what the run held."""
         self.progress.end()
-        if getattr(self, "board", None):
-            self.board.close()  # type: ignore[union-attr]
+        if self.journal:
+            self.journal.close()
         self.accelerator.free_memory()
 
     # --- Checkpoints ---
@@ -459,53 +420,21 @@ class Trainer:
         """The losses since this was last asked, from the device, over all processes; counted into the epoch."""
         value = float(self.accelerator.reduce(self._recent, reduction="sum"))
         if not math.isfinite(value):
-            raise self._diverged(str(value))
+            raise diverged(str(value), self.state.step)
         self._recent = torch.zeros_like(self._recent)
         self.state = replace(self.state, loss=self.state.loss + value)
         return value
 
-    def _diverged(self, value: str) -> TrainingError:
-        return TrainingError(
-            f"the loss is {value} at step {self.state.step}: the run diverged. Lower encoder_lr and head_lr, or use "
-            "precision = fp32."
-        )
-
-    def _log_step(self) -> tuple[float, float]:
-        value = self._take_loss() / self.config.log_every
-        then, counted = self._logged
-        now, step = time.monotonic(), self.state.step
-        speed = (step - counted) * self.config.batch_size / max(1e-9, now - then)
-        self._logged = now, step
-        rates = sorted({(one["full_lr"], one["lr"]) for one in self.optimizer.param_groups})
-        event = {"event": "step", "step": step, "epoch": self.state.epoch, "loss": value}
-        event |= {"sentences_per_second": round(speed, 1), "encoder_lr": rates[0][1], "head_lr": rates[-1][1]}
-        event |= {"seconds": round(self._seconds(), 2)}
-        if self.first:
-            self.folder.log(event)
-            if self.board:
-                self.board.step(event)
-        return value, speed
-
-    def _log_epoch(self, result: EpochResult) -> None:
-        micro = result.scores.micro
-        event = {"event": "epoch", "epoch": result.epoch, "step": result.step, "loss": result.loss}
-        event |= {"precision": micro.precision, "recall": micro.recall, "f1": micro.f1, "best": result.best}
-        event |= {"sentences_per_second": round(result.sentences_per_second, 1), "seconds": round(result.seconds, 2)}
-        event |= {"labels": result.scores.as_dict()["labels"]}
-        self.folder.log(event)
-        if self.board:
-            self.board.epoch(event)
-
-    def _sentences(self, epoch: int, skipped: int) -> int:
-        return len(self.corpus.sentences) - skipped * self.config.batch_size
-
     def _seconds(self) -> float:
         return time.monotonic() - self._began
 
-    def _say_once(self, kind: str, text: str) -> None:
-        if kind not in self._said:
-            self._said.add(kind)
-            self.progress.message(f"note: {text}")
+    def _say_once(self, kind: str, text: str) -> bool:
+        """Says something the first time; whether this was it."""
+        if kind in self._said:
+            return False
+        self._said.add(kind)
+        self.progress.message(f"note: {text}")
+        return True
 
 
 @contextmanager
@@ -517,9 +446,3 @@ def _without_garbage() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    from accelerate.utils.memory import should_reduce_batch_size
-
-    return isinstance(error, torch.OutOfMemoryError) or bool(should_reduce_batch_size(error))

@@ -28,8 +28,6 @@ def start(config: TrainConfig) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
-    if config.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     there: dict[str, Callable[[], bool]] = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
     if config.device in there and not there[config.device]():
         raise TrainingError(f"torch finds no device {config.device!r} here. Use device = cpu, or leave it out.")
@@ -37,7 +35,25 @@ def start(config: TrainConfig) -> Any:
     accelerator = Accelerator(mixed_precision=_precision(config), cpu=config.device == "cpu")
     if config.device in there and accelerator.device.type != config.device:
         raise TrainingError(f"device is {config.device!r}, and Accelerate was set up for {accelerator.device.type!r}.")
+    if config.deterministic and accelerator.device.type == "cuda":
+        _vouch_for_cublas(accelerator.device)
     return accelerator
+
+
+def _vouch_for_cublas(device: torch.device) -> None:
+    """Lets torch see, once, that cuBLAS was told to be deterministic.
+
+    torch looks for the variable before the first product and keeps the answer. It gives cuBLAS its own workspace in
+    any case; but as long as the variable is there, it is parsed in every call, which takes longer than the call.
+    """
+    name = "CUBLAS_WORKSPACE_CONFIG"
+    if name in os.environ:
+        return
+    os.environ[name] = ":4096:8"
+    try:
+        _ = torch.ones(8, 8, device=device) @ torch.ones(8, 8, device=device)
+    finally:
+        del os.environ[name]
 
 
 def _precision(config: TrainConfig) -> str:

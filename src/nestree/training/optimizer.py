@@ -25,7 +25,8 @@ def make_optimizer(model: NestedNER, config: TrainConfig) -> torch.optim.AdamW:
                 if one.requires_grad and (id(one) in encoder) is of_encoder and (one.dim() > 1) is matrix
             ]
             if chosen:
-                groups.append({"params": chosen, "lr": rate, "full_lr": rate, "weight_decay": decay})
+                of = {"encoder": of_encoder, "full_lr": rate}
+                groups.append({"params": chosen, "lr": rate, "weight_decay": decay, **of})
     return torch.optim.AdamW(groups, fused=model.device.type == "cuda" or None)
 
 
@@ -41,6 +42,12 @@ def set_rates(optimizer: Any, factor: float) -> None:
     """Sets the learning rates of a step."""
     for group in optimizer.param_groups:
         group["lr"] = group["full_lr"] * factor
+
+
+def rates_of(optimizer: Any) -> tuple[float, float]:
+    """The learning rates of the encoder and of the head in the last step."""
+    found = {group["encoder"]: float(group["lr"]) for group in optimizer.param_groups}
+    return found.get(True, 0.0), found.get(False, 0.0)
 
 
 class Average:

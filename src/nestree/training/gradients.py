@@ -1,0 +1,121 @@
+"""The gradients of a step, on whatever memory there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nestree.model import NestedNER
+from nestree.training import machine
+from nestree.training.batching import Loader, Part, Step
+from nestree.training.errors import TrainingError
+
+
+class Gradients:
+    """Computes loss and gradients of steps, part by part.
+
+    Where memory does not suffice, a step begins again in smaller parts, and later ones are smaller too.
+
+    Args:
+        model: whose gradients.
+        accelerator: where to compute.
+        loader: makes parts.
+        seed: of everything random.
+        say_once: tells people about a kind of thing, the first time.
+    """
+
+    def __init__(
+        self, model: NestedNER, accelerator: Any, loader: Loader, seed: int, say_once: Callable[[str, str], bool]
+    ) -> None:
+        self._model = model
+        self._accelerator = accelerator
+        self._loader = loader
+        self._seed = seed
+        self._say_once = say_once
+
+    def add(self, step: Step, number: int, epoch: int) -> Tensor:
+        """Adds the gradients of this process's share of a step to the weights; returns its part of the mean loss.
+
+        Args:
+            step: what to learn from.
+            number: of the step; what is random in it depends on this alone.
+            epoch: of the step; which pieces are hidden depends on it.
+
+        Raises:
+            TrainingError: memory does not suffice for one sentence, or the model diverged.
+        """
+        parts = step.parts
+        while True:
+            machine.seed_step(self._seed, number, self._accelerator.process_index)
+            try:
+                return self._add(parts, step.sentences)
+            except ValueError as error:
+                if "NaN" not in str(error):
+                    raise
+                raise diverged("not a number", number) from error
+            except RuntimeError as error:
+                lacks_memory = self._can_go_on(error, parts)
+            # Out of the handler, so that nothing holds on to what was computed.
+            for weight in self._model.parameters():
+                weight.grad = None
+            if lacks_memory:
+                parts = self._smaller(step, epoch, max(map(len, parts)))
+
+    def _add(self, parts: tuple[Part, ...], sentences: int) -> Tensor:
+        device = self._accelerator.device
+        total = torch.zeros((), device=device)
+        for part in parts:
+            batch, observed = part.batch.to(device), part.observed.to(device, non_blocking=True)
+            with self._accelerator.autocast():
+                loss = self._model.loss(batch, observed) * (len(part) / sentences)
+            self._accelerator.backward(loss)
+            total += loss.detach()
+        return total
+
+    def _can_go_on(self, error: RuntimeError, parts: tuple[Part, ...]) -> bool:
+        """Whether smaller parts would help (True), or simply trying again (False); raises what cannot be helped."""
+        if machine.lacks_determinism(error):
+            what = str(error).partition(". ")[0]
+            if not self._say_once("determinism", f"{what}: runs with the same seed may differ in the last digits"):
+                raise error
+            machine.allow_what_has_none()
+            return False
+        if not _out_of_memory(error):
+            raise error
+        if all(len(part) == 1 for part in parts):
+            raise TrainingError(
+                "memory does not suffice for one sentence at a time. Split long sentences, or use a smaller encoder or "
+                "another precision."
+            ) from error
+        return True
+
+    def _smaller(self, step: Step, epoch: int, largest: int) -> tuple[Part, ...]:
+        """The same sentences in parts of which all are smaller than the largest was."""
+        if self._accelerator.device.type == "cuda":
+            torch.cuda.empty_cache()
+        while True:
+            self._loader.budget = max(1, self._loader.budget // 2)
+            parts = tuple(self._loader.parts(step.numbers, epoch))
+            if max(map(len, parts)) < largest:
+                break
+        budget = self._loader.budget
+        self._say_once(
+            "memory", f"memory does not suffice for a batch: it goes in parts from now on (budget = {budget})"
+        )
+        return parts
+
+
+def diverged(value: str, step: int) -> TrainingError:
+    """The error for a loss that is no number."""
+    return TrainingError(
+        f"the loss is {value} at step {step}: the run diverged. Lower encoder_lr and head_lr, or use precision = fp32."
+    )
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    from accelerate.utils.memory import should_reduce_batch_size
+
+    return isinstance(error, torch.OutOfMemoryError) or bool(should_reduce_batch_size(error))

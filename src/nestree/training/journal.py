@@ -1,0 +1,58 @@
+"""What a run writes down about itself: metrics.jsonl, and TensorBoard's files."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from nestree.training.board import Board
+from nestree.training.folder import RunFolder
+from nestree.training.progress import EpochResult
+
+
+class Journal:
+    """Writes lines about steps and epochs.
+
+    Args:
+        folder: of the run.
+        tensorboard: whether to write for TensorBoard too, if it is installed.
+        sentences: in a step, for the speed.
+    """
+
+    def __init__(self, folder: RunFolder, *, tensorboard: bool, sentences: int) -> None:
+        self._folder = folder
+        self._board = Board(folder.training / "tensorboard") if tensorboard else None
+        self._sentences = sentences
+        self._last = time.monotonic(), 0
+
+    def begin(self, step: int) -> None:
+        """The next step is the first that this process does after so many."""
+        self._last = time.monotonic(), step
+
+    def step(self, step: int, epoch: int, loss: float, rates: tuple[float, float], seconds: float) -> float:
+        """A line about the steps since the last one; returns sentences per second."""
+        then, before = self._last
+        self._last = time.monotonic(), step
+        speed = (step - before) * self._sentences / max(1e-9, self._last[0] - then)
+        event = {"event": "step", "step": step, "epoch": epoch, "loss": loss, "sentences_per_second": round(speed, 1)}
+        event |= {"encoder_lr": rates[0], "head_lr": rates[1], "seconds": round(seconds, 2)}
+        self._folder.log(event)
+        if self._board:
+            self._board.step(event)
+        return speed
+
+    def epoch(self, result: EpochResult) -> None:
+        """A line about an epoch."""
+        micro = result.scores.micro
+        event: dict[str, Any] = {"event": "epoch", "epoch": result.epoch, "step": result.step, "loss": result.loss}
+        event |= {"precision": micro.precision, "recall": micro.recall, "f1": micro.f1, "best": result.best}
+        event |= {"sentences_per_second": round(result.sentences_per_second, 1), "seconds": round(result.seconds, 2)}
+        event |= {"labels": result.scores.as_dict()["labels"]}
+        self._folder.log(event)
+        if self._board:
+            self._board.epoch(event)
+
+    def close(self) -> None:
+        """Ends TensorBoard's file."""
+        if self._board:
+            self._board.close()
