@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -63,9 +62,7 @@ def predict(monkeypatch: pytest.MonkeyPatch) -> Predict:
                 ]
                 yield replace(document, entities=tuple(found))
 
-        module = ModuleType("nestree.prediction")
-        module.annotate = annotate  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "nestree.prediction", module)
+        monkeypatch.setattr("nestree.prediction.annotate", annotate)
         return asked
 
     return use
@@ -109,6 +106,25 @@ def test_json_is_all_there_is_on_stdout(saved: Path, corpus: Path, predict: Pred
     assert found["micro"] == {"precision": 0.666667, "recall": 0.4, "f1": 0.5, "correct": 2, "predicted": 3, "gold": 5}
     assert found["unknown_labels"] == ["DOG"]
     assert (found["model"], found["test"]) == (str(saved), str(corpus))
+
+
+def test_a_model_has_other_matches_and_kinds_as_files_have(
+    saved: Path, corpus: Path, predict: Predict, capsys: Capture
+) -> None:
+    predict(some)
+    arguments = ["evaluate", str(saved), str(corpus), "--match", "boundary", "--by", "seen", "--train", str(corpus)]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["P", "R", "F1", "gold", "found", "predicted", "right"]
+    assert ["ORG", "0.00", "50.00", "0.00", "2", "1", "0", "0"] in lines  # found, as a PER
+    assert ["micro", "100.00", "60.00", "75.00", "5", "3", "3", "3"] in lines
+    assert ["other", "label", "100.00", "0.00", "0.00", "0", "0", "1", "1"] in lines
+    assert "counted as right (boundary): the same place, whatever the label" in err
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["match"], found["train"], found["unknown_labels"]) == ("boundary", str(corpus), ["DOG"])
+    assert set(found["breakdowns"]) == {"label", "depth", "nesting", "length", "sentence", "seen"}
 
 
 def test_predictions_are_written_by_the_ending(
@@ -187,7 +203,6 @@ def test_a_test_that_is_not_annotated_completely_gets_a_note(
 
 
 def test_the_models_own_predictions_are_evaluated(saved: Path, corpus: Path, tmp_path: Path) -> None:
-    pytest.importorskip("nestree.prediction")
     target = tmp_path / "predictions.jsonl"
     assert main(["evaluate", str(saved), str(corpus), "--output", str(target)]) == 0
     assert [document.text for document in read(target)] == ["ann of acme west", "bob"]
@@ -279,3 +294,17 @@ def test_metrics_need_no_torch() -> None:
     code = "import sys, nestree.evaluation, nestree.cli.evaluate; print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"
+
+
+def test_errors_are_written_for_people(
+    saved: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "errors"
+    assert main(["evaluate", str(saved), str(corpus), "--errors", str(folder)]) == 0
+    names = {"errors.txt", "errors.csv", "errors.png", "errors.html"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert "Latent" in (folder / "errors.txt").read_text()  # the model's trees are known
+    assert main(["evaluate", "--gold", str(corpus), "--predicted", str(corpus), "--errors", str(folder)]) == 0
+    assert "Latent" not in (folder / "errors.txt").read_text()
+    assert main(["evaluate", str(saved), str(corpus), "--errors", str(corpus)]) == 2
+    assert "--errors names a folder" in capsys.readouterr().err

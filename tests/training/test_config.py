@@ -51,6 +51,9 @@ def test_a_file_gives_back_the_settings(tmp_path: Path) -> None:
         ({"loss": "crf"}, "loss is 'crf'; known are 'treecrf', 'local'"),
         ({"mask": 1.0}, "mask is 1.0; it must be at least 0 and less than 1"),
         ({"crossing": "drop"}, "crossing is 'drop'; known are 'error', 'drop_shorter', 'drop_later'"),
+        ({"seed": 2**32}, "seed is 4294967296; it must be less"),
+        ({"entropy_weight": float("nan")}, "entropy_weight is nan"),
+        ({"encoder": ""}, "encoder is empty"),
         ({"latent_labels": 0}, "latent nodes need at least one"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,16 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import T5Config, T5Model
 
 from nestree.cli.main import main
 from nestree.data import DataError
 from nestree.model import NestedNER
-from nestree.training import Progress, TrainingError, load_part, prepare, train
+from nestree.training import Progress, TrainingError, checkpoints, load_part, prepare, train
+from nestree.training.folder import RunFolder
+from nestree.training.loop import Trainer
 from nestree.training.seeds import train_seeds
+from tests.model import tiny
 from tests.training.cases import command, corpus, corpus_file, encoder, finish, run, settings, start, steps
 
 
@@ -153,6 +158,90 @@ def test_several_seeds_are_summed_up_and_finished_ones_are_not_repeated(tmp_path
     assert (tmp_path / "runs" / "seed-2" / "model.safetensors").is_file()
 
 
+def test_logged_losses_are_means_of_the_steps_since_the_last_line(tmp_path: Path) -> None:
+    run(tmp_path, "all", log_every=1)
+    run(tmp_path, "some", log_every=4, checkpoint_every=3)
+    every = {one["step"]: one["loss"] for one in steps(tmp_path / "all")}
+    before = 0
+    for line in steps(tmp_path / "some"):
+        since = [every[step] for step in range(before + 1, line["step"] + 1)]
+        assert line["loss"] == pytest.approx(sum(since) / len(since), rel=1e-5)
+        before = line["step"]
+    assert [one["step"] for one in steps(tmp_path / "some")] == [4, 6, 8, 12, 16, 18]  # and at the ends of epochs
+
+
+def test_after_a_lack_of_memory_parts_stay_as_large_as_they_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: io.StringIO
+) -> None:
+    sizes: list[int] = []
+    original = NestedNER.loss
+
+    def cramped(self: NestedNER, batch: Any, observed: Any) -> Any:
+        if len(observed) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        sizes.append(len(observed))
+        return original(self, batch, observed)
+
+    monkeypatch.setattr(NestedNER, "loss", cramped)
+    run(tmp_path, batch_size=8, epochs=4, budget=200, progress=Progress(stream))
+    assert max(sizes[-6:]) > 1, "steps that were ready in advance made the budget smaller and smaller"
+
+
+def test_a_model_that_could_not_be_saved_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path, "whole")
+    original, calls = NestedNER.save_pretrained, []
+
+    def full(self: NestedNER, *arguments: Any, **settings: Any) -> None:
+        calls.append(arguments)
+        if len(calls) <= 3:
+            raise OSError("No space left on device")
+        original(self, *arguments, **settings)
+
+    monkeypatch.setattr(NestedNER, "save_pretrained", full)
+    stopped = Trainer.after_step
+
+    def stop(self: Trainer) -> None:
+        stopped(self)
+        if self.state.step == 9:
+            raise RuntimeError("killed")
+
+    monkeypatch.setattr(Trainer, "after_step", stop)
+    with pytest.raises(RuntimeError, match="killed"):
+        run(tmp_path, "late")
+    monkeypatch.setattr(Trainer, "after_step", stopped)
+    run(tmp_path, "late", resume=True)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "late")]
+    assert weights[0] == weights[1]
+
+
+def test_metrics_that_cannot_be_written_come_later(
+    tmp_path: Path, stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, calls = RunFolder.log, []
+
+    def full(self: RunFolder, events: Any) -> None:
+        calls.append(len(events))
+        if 3 < len(calls) < 9:
+            raise OSError(28, "No space left on device")
+        original(self, events)
+
+    monkeypatch.setattr(RunFolder, "log", full)
+    run(tmp_path, progress=Progress(stream))
+    assert said(stream).count("metrics could not be written") == 1
+    assert [one["step"] for one in steps(tmp_path / "run")] == list(range(1, 19))
+
+
+def test_encoders_that_share_weights_are_trained_and_resumed(tmp_path: Path) -> None:
+    folder = tmp_path / "encoder"
+    _, tokenizer = tiny.encoder(encoder(tmp_path / "bert"))
+    settings_ = T5Config(vocab_size=len(tokenizer), d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2)
+    T5Model(settings_).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    result = run(tmp_path, epochs=2)
+    assert result.epochs == 2
+    assert NestedNER.from_pretrained(tmp_path / "run").config.labels == ("ORG", "PER")
+
+
 # --- What is refused -------------------------------------------------------------------------------------------------
 
 
@@ -165,6 +254,78 @@ def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"is a file; --output names a folder"):
         run(tmp_path, "file")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_start_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    run(tmp_path, epochs=1)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    with pytest.raises(OSError, match=r"there is no such folder|cannot be"):
+        run(tmp_path, epochs=1, encoder=str(tmp_path / "nowhere"), force=True)
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+    with pytest.raises(OSError, match=r"there is no such folder|cannot be"):
+        run(tmp_path, "new", epochs=1, encoder=str(tmp_path / "nowhere"))
+    run(tmp_path, "new", epochs=1)
+
+
+def test_resuming_never_replaces_a_model_without_a_run(tmp_path: Path) -> None:
+    run(tmp_path, epochs=1)
+    shutil.rmtree(tmp_path / "run" / "training")
+    with pytest.raises(TrainingError, match="holds a run already"):
+        run(tmp_path, epochs=1, resume=True)
+
+
+def test_a_run_can_go_on_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder(tmp_path / "encoder")
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path, epochs=1, encoder="encoder")
+    monkeypatch.chdir("/")
+    assert main(["train", "--output", str(tmp_path / "run"), "--resume"]) == 0
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    left = [
+        tmp_path / "run" / ".saving-x",
+        tmp_path / "run" / "training" / "checkpoints" / ".unfinished-step-000000001",
+    ]
+    for path in left:
+        path.mkdir(parents=True)
+    run(tmp_path, epochs=1, force=True)
+    assert not any(path.exists() for path in left)
+
+
+def test_a_checkpoint_of_the_same_step_is_replaced_when_the_new_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints.save(tmp_path, 5, {"a": torch.zeros(2)}, {"state": 1})
+    checkpoints.save(tmp_path, 5, {"a": torch.ones(2)}, {"state": 2})
+    found, damaged = checkpoints.load(tmp_path)
+    assert found is not None
+    assert (found.state["state"], damaged) == (2, [])
+    rename, calls = Path.rename, []
+
+    def killed(self: Path, target: Path) -> Path:
+        calls.append(self)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(tmp_path, 5, {"a": torch.zeros(2)}, {"state": 3})
+    monkeypatch.setattr(Path, "rename", rename)
+    checkpoints.clean(tmp_path)
+    found, _ = checkpoints.load(tmp_path)
+    assert found is not None
+    assert found.state["state"] == 2
+
+
+def test_labels_with_bars_are_no_joined_labels_if_the_policy_says_so(tmp_path: Path) -> None:
+    config = settings(tmp_path, same_span="first")
+    one = {"tokens": ["u", "x"], "entities": [{"start": 0, "end": 1, "label": "A|B"}]}
+    part = load_part(write(tmp_path / "bars.jsonl", one), config.splitter)
+    found = prepare(part, part, config)
+    assert found.labels == ("A|B",)
+    assert "training and dev data are the same" in found.notes[0]
 
 
 def test_a_run_goes_on_with_its_own_settings_and_data_alone(tmp_path: Path) -> None:

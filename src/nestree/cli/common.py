@@ -22,13 +22,16 @@ Item = TypeVar("Item")
 # --- Options ---------------------------------------------------------------------------------------------------------
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--format`` and ``--set``."""
-    group = parser.add_argument_group("reading")
+def add_reading(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """Adds ``--format`` and ``--set``; of another file than the main one, ``--OF-format`` and ``--set-OF``."""
+    group = parser.add_argument_group(f"reading {of}".rstrip())
     group.add_argument(
-        "--format", metavar="FORMAT", help="instead of the one that is recognised; `nestree data formats`"
+        f"--{of}-format" if of else "--format",
+        metavar="FORMAT",
+        help="instead of the one that is recognised; `nestree data formats`",
     )
-    group.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="option of the format")
+    name = f"--set-{of}" if of else "--set"
+    group.add_argument(name, action="append", default=[], metavar="OPTION=VALUE", help="option of the format")
 
 
 def add_splitting(parser: argparse.ArgumentParser) -> None:
@@ -97,11 +100,13 @@ def say(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def documents(path: Path, options: argparse.Namespace, report: Report) -> Iterator[Document]:
-    """The documents of a path; says as what it is read."""
-    found = detect(path) if options.format is None else get(options.format)
+def documents(path: Path, options: argparse.Namespace, report: Report, of: str = "") -> Iterator[Document]:
+    """The documents of a path; says as what it is read. ``of``: as :func:`add_reading` has it."""
+    name: str | None = getattr(options, f"{of}_format" if of else "format")
+    chosen: list[str] = getattr(options, f"set_{of}" if of else "set")
+    found = detect(path) if name is None else get(name)
     say(f"{path}: read as {found.name} ({found.summary})")
-    return read(path, options.format, options=pairs(options.set), report=report)
+    return read(path, name, options=pairs(chosen), report=report)
 
 
 def split(found: Iterable[Document], how: Splitter, like: str = "") -> Iterator[Document]:

@@ -1,4 +1,4 @@
-"""``nestree evaluate``: how good a model is on annotated text."""
+"""``nestree evaluate``: how good a model is on annotated text, or how good any predictions are."""
 
 from __future__ import annotations
 
@@ -11,29 +11,58 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nestree.cli import common
-from nestree.cli.tables import table
-from nestree.data import Document, Report, fit, split_label, write
+from nestree.cli.scores import MATCHED, breakdown_table, one_sided_labels, remarks, scores_table, unknown_labels
+from nestree.data import Document, Report, Splitter, fit, write
 from nestree.data.errors import DataError
 from nestree.data.formats import for_writing
-from nestree.evaluation import Scores, Tally
+from nestree.evaluation import (
+    BREAKDOWNS,
+    MATCHES,
+    Evaluation,
+    Evaluator,
+    Seen,
+    paired,
+    with_split_labels,
+)
 
 if TYPE_CHECKING:
-    from nestree.model import ModelConfig, NestedNER
+    from nestree.evaluation.error_report import Errors
+    from nestree.model import NestedNER
 
-_REASONS = {
-    "discontinuous": "in several pieces",
-    "off_tokens": "not on word boundaries",
-    "across_sentences": "across sentences",
-    "crossing": "crossing another",
-}
+_SPLITTING = ("words", "sentences", "language")
 
 
 def add_commands(commands: Any) -> None:
     """Adds ``evaluate``."""
-    parser = commands.add_parser("evaluate", help="precision, recall and F1 of a model on annotated text")
-    parser.add_argument("model", metavar="MODEL", type=Path, help="folder of a saved model")
-    parser.add_argument("test", metavar="TEST", type=Path, help="annotated file or folder of any format")
-    parser.add_argument("--json", action="store_true", help="all counts as JSON instead of the table")
+    parser = commands.add_parser(
+        "evaluate",
+        help="precision, recall and F1 of a model on annotated text, or of any predictions",
+        usage="nestree evaluate MODEL TEST [options]\n       nestree evaluate --gold GOLD --predicted FILE [options]",
+    )
+    parser.add_argument("model", metavar="MODEL", type=Path, nargs="?", help="folder of a saved model")
+    parser.add_argument("test", metavar="TEST", type=Path, nargs="?", help="annotated file or folder of any format")
+    parser.add_argument("--gold", type=Path, metavar="GOLD", help="instead of MODEL and TEST: annotated text, ...")
+    parser.add_argument("--predicted", type=Path, metavar="FILE", help="... and the same text with predictions")
+    parser.add_argument(
+        "--split-labels", action="store_true", help="take joined labels (DNA|protein) of all files apart"
+    )
+    parser.add_argument("--match", choices=MATCHES, default="exact", help="what counts as right; default: exact")
+    parser.add_argument(
+        "--by",
+        type=_breakdowns,
+        action="extend",
+        default=[],
+        metavar="KIND",
+        help=f"add tables by kind of entity: {', '.join(BREAKDOWNS)} (needs --train), or all; with commas between them",
+    )
+    parser.add_argument("--train", type=Path, metavar="FILE", help="training data, to tell seen entities from others")
+    parser.add_argument("--json", action="store_true", help="all counts of all kinds as JSON instead of the tables")
+    parser.add_argument(
+        "--errors",
+        type=Path,
+        metavar="FOLDER",
+        help="write the error table (text, CSV, heat map) and a page of all errors",
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the predictions; the ending says the format")
     parser.add_argument(
         "--budget",
@@ -43,32 +72,124 @@ def add_commands(commands: Any) -> None:
     )
     common.add_device(parser)
     common.add_reading(parser)
-    parser.set_defaults(run=_evaluate)
+    common.add_reading(parser, "predicted")
+    common.add_reading(parser, "train")
+    common.add_splitting(parser)
+    parser.set_defaults(run=_evaluate, **dict.fromkeys(_SPLITTING))
+
+
+def _breakdowns(text: str) -> list[str]:
+    """Names of breakdowns with commas between them."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in (*BREAKDOWNS, "all"):
+            raise argparse.ArgumentTypeError(f"there is no kind {name!r}; choose of {', '.join(BREAKDOWNS)}, all")
+    return names
 
 
 def _evaluate(options: argparse.Namespace) -> int:
+    of_files = _of_files(options)
+    if options.errors and options.errors.is_file():
+        raise DataError("this is a file, and --errors names a folder", path=options.errors)
+    if "seen" in options.by and options.train is None:
+        what = "--by seen tells entities of the training data from others, and there is none"
+        raise DataError(what, advice="Name it with --train.")
+    return _evaluate_files(options) if of_files else _evaluate_model(options)
+
+
+def _of_files(options: argparse.Namespace) -> bool:
+    """Whether two files are to be compared; an error if that is not clear, or an option is not for it."""
+    both = "`nestree evaluate MODEL TEST`, or `nestree evaluate --gold GOLD --predicted FILE`."
+    of_model, of_files = (options.model, options.test), (options.gold, options.predicted)
+    if any(of_model) and any(of_files):
+        raise DataError("a model and a file of predictions cannot be evaluated at once", advice=f"Use {both}")
+    if not any((*of_model, *of_files)):
+        raise DataError("there is nothing to evaluate", advice=f"Use {both}")
+    if not (all(of_model) or all(of_files)):
+        named = zip(("MODEL", "TEST", "--gold", "--predicted"), (*of_model, *of_files), strict=True)
+        missing = next(name for name, value in list(named)[0 if any(of_model) else 2 :] if value is None)
+        raise DataError(f"{missing} is missing", advice=f"Use {both}")
+    others = {
+        True: {"--output": options.output, "--budget": options.budget, "--device": options.device != "auto"},
+        False: {
+            "--predicted-format": options.predicted_format,
+            "--set-predicted": options.set_predicted,
+            "--split-labels": options.split_labels,
+            **{f"--{name}": getattr(options, name) for name in _SPLITTING},
+        },
+    }[all(of_files)]
+    given = [name for name, value in others.items() if value]
+    if given:
+        why = (
+            "is for a model, and here are predictions"
+            if all(of_files)
+            else "is for files of predictions; a model knows how to split text and labels"
+        )
+        raise DataError(f"{given[0]} {why}", advice="Leave it out.")
+    return all(of_files)
+
+
+def _evaluator(options: argparse.Namespace, report: Report) -> Evaluator:
+    """Counts by all kinds that can be told: they come in one pass."""
+    if options.train is None:
+        if options.train_format or options.set_train:
+            raise DataError("there is no --train that --train-format or --set-train could be for")
+        return Evaluator(options.match, [by for by in BREAKDOWNS if by != "seen"])
+    training = common.documents(options.train, options, report, "train")
+    if options.split_labels:
+        training = map(with_split_labels, training)
+    return Evaluator(options.match, BREAKDOWNS, Seen(common.progress(training, "training documents")))
+
+
+def _evaluate_files(options: argparse.Namespace) -> int:
+    reading = Report()
+    default = Splitter()
+    for name in _SPLITTING:
+        setattr(options, name, getattr(options, name) or getattr(default, name))
+    how = common.splitter(options)
+    gold = common.documents(options.gold, options, reading)
+    predicted = common.documents(options.predicted, options, reading, "predicted")
+    evaluator = _evaluator(options, reading)
+    if options.split_labels:
+        gold, predicted = map(with_split_labels, gold), map(with_split_labels, predicted)
+    errors = _errors(options)
+    # Words and sentences are those of gold, so that they are the same whatever was predicted.
+    for wanted, found in common.progress(paired(common.split(gold, how), predicted), "documents"):
+        evaluator.add(wanted, found)
+        if errors:
+            errors.add(wanted, found)
+    evaluation = evaluator.result()
+    _show(options, evaluation, {"gold": str(options.gold), "predicted": str(options.predicted)}, {})
+    common.say_report(reading)
+    for line in (*remarks(evaluation.scores, []), *one_sided_labels(evaluation.scores)):
+        common.say(line)
+    _write_errors(options, errors)
+    return 0
+
+
+def _evaluate_model(options: argparse.Namespace) -> int:
     common.check_model(options.model)
     if options.output:
         _check_output(options.output, options.test)
-    reading, writing, tally = Report(), Report(), Tally()
+    reading, writing = Report(), Report()
     documents = common.documents(options.test, options, reading)
+    evaluator = _evaluator(options, reading)
     model = common.load_model(options.model, options.device)
-    predictions = _predictions(model, documents, tally, options.budget)
+    errors = _errors(options)
+    predictions = _predictions(model, documents, evaluator, errors, options.budget)
     if options.output:
         config, target = model.config, for_writing(options.output)
         write(fit(predictions, target, config.policies, config.splitter, writing), options.output, report=writing)
     else:
         deque(predictions, maxlen=0)  # counted as they pass, kept nowhere
-    scores = tally.scores()
-    unknown = _unknown_labels(scores, model.config)
-    if options.json:
-        content = {"model": str(options.model), "test": str(options.test), **scores.as_dict()}
-        print(json.dumps({**content, "unknown_labels": unknown}, indent=2, ensure_ascii=False), flush=True)
-    else:
-        print(scores_table(scores.as_dict()), flush=True)
+    evaluation = evaluator.result()
+    unknown = unknown_labels(evaluation.scores, model.config)
+    names = {"model": str(options.model), "test": str(options.test)}
+    _show(options, evaluation, names, {"unknown_labels": unknown})
     common.say_report(reading)
-    for line in _remarks(scores, unknown):
+    for line in remarks(evaluation.scores, unknown):
         common.say(line)
+    _write_errors(options, errors)
     if options.output:
         common.say_report(writing)
         common.say(f"{options.output}: predictions written as {for_writing(options.output).name}")
@@ -89,85 +210,63 @@ def _check_output(output: Path, test: Path) -> None:
 
 
 def _predictions(
-    model: NestedNER, documents: Iterator[Document], tally: Tally, budget: int | None
+    model: NestedNER, documents: Iterator[Document], evaluator: Evaluator, errors: Errors | None, budget: int | None
 ) -> Iterator[Document]:
     """The documents with predicted entities; each is counted against gold on its way."""
     import torch
 
-    from nestree.prediction import annotate
+    from nestree.prediction import annotate, annotate_with_trees
 
     settings = {} if budget is None else {"budget": budget}
     # Of the two copies of the stream, gold waits only for the documents that are being predicted.
     gold, raw = tee(common.split(documents, model.config.splitter, "as the model reads text"))
+    found: Iterator[tuple[Document, Any]]
+    if errors and model.config.loss != "local":
+        found = annotate_with_trees(model, raw, **settings)
+    else:
+        found = ((document, None) for document in annotate(model, raw, **settings))
     try:
-        predictions = common.progress(annotate(model, raw, **settings), "documents")
-        for predicted, wanted in zip(predictions, gold, strict=True):
-            tally.add(wanted, predicted)
+        for (predicted, latent), wanted in zip(common.progress(found, "documents"), gold, strict=True):
+            evaluator.add(wanted, predicted)
+            if errors:
+                errors.add(wanted, predicted, latent)
             yield predicted
     except torch.OutOfMemoryError as error:
         advice = "Use a smaller --budget, or --device cpu."
         raise DataError(f"the memory of {model.device} does not suffice", advice=advice) from error
 
 
-# --- What is said ----------------------------------------------------------------------------------------------------
+def _errors(options: argparse.Namespace) -> Errors | None:
+    """What collects errors, if they are asked for."""
+    if options.errors is None:
+        return None
+    from nestree.evaluation.error_report import Errors
+
+    return Errors()
 
 
-def scores_table(scores: Mapping[str, Any]) -> str:
-    """The table of what :meth:`Scores.as_dict` gives."""
-    rows = [
-        *(_row(label, counts) for label, counts in scores["labels"].items()),
-        _row("micro", scores["micro"]),
-        _row("macro", scores["macro"]),
-        _row("unlabelled spans", scores["unlabelled"]),
-    ]
-    return table(["", "P", "R", "F1", "gold", "predicted", "correct"], rows, right=True)
+def _write_errors(options: argparse.Namespace, errors: Errors | None) -> None:
+    if errors is None:
+        return
+    paths = errors.write(options.errors)
+    common.say(f"errors: {', '.join(map(str, paths))}")
+    if not any(path.suffix == ".png" for path in paths):
+        common.say("note: there is no heat map without matplotlib: pip install 'nestree[plots]'")
 
 
-def _row(name: str, counts: Mapping[str, Any]) -> list[str]:
-    fractions = [_percent(counts[one]) for one in ("precision", "recall", "f1")]
-    return [
-        name,
-        *fractions,
-        *(f"{counts[one]:,}" if one in counts else "" for one in ("gold", "predicted", "correct")),
-    ]
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.2f}"
-
-
-def _remarks(scores: Scores, unknown: list[str]) -> Iterator[str]:
-    """Lines on what was counted, and on what the numbers cannot show."""
-    yield f"{_number(scores.sentences, 'sentence')} in {_number(scores.documents, 'document')}"
-    gold = scores.micro.gold
-    if not gold:
-        yield "note: the test has no entities; whatever is predicted is wrong, and recall means nothing"
-    if scores.duplicates:
-        entities = _number(scores.duplicates, "gold entity", "gold entities")
-        yield f"note: {entities} listed more than once; each is counted once"
-    lost = sum(scores.unreachable.values())
-    if lost:
-        reasons = [f"{number:,} {_REASONS[reason]}" for reason, number in scores.unreachable.items() if number]
-        yield (
-            f"note: no tree can hold {lost:,} of the {_number(gold, 'gold entity', 'gold entities')} "
-            f"({', '.join(reasons)}); they stay in gold, so the recall of a tree is {_percent(1 - lost / gold)} at most"
-        )
-    if unknown:
-        missed = sum(scores.labels[label].gold for label in unknown)
-        entities = _number(missed, "gold entity", "gold entities")
-        labels = ("label " if len(unknown) == 1 else "labels ") + ", ".join(map(repr, unknown))
-        yield f"note: {entities} cannot be found: the model does not know the {labels}"
-    if scores.incomplete:
-        documents = _number(scores.incomplete, "document")
-        yield f"note: {documents} not annotated completely; right predictions may count as wrong there"
-
-
-def _number(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def _unknown_labels(scores: Scores, config: ModelConfig) -> list[str]:
-    """Labels of gold that the model cannot predict."""
-    joined = config.policies.same_span == "composite"
-    known = {part for label in config.labels for part in (split_label(label) if joined else (label,))}
-    return [label for label, counts in scores.labels.items() if counts.gold and label not in known]
+def _show(
+    options: argparse.Namespace, evaluation: Evaluation, names: Mapping[str, Any], more: Mapping[str, Any]
+) -> None:
+    """Prints JSON or tables."""
+    content = evaluation.as_dict()
+    if options.json:
+        train = {} if options.train is None else {"train": str(options.train)}
+        print(json.dumps({**names, **train, **content, **more}, indent=2, ensure_ascii=False), flush=True)
+        return
+    print(scores_table(content))
+    for by, rows in content["breakdowns"].items():
+        if by in options.by or "all" in options.by:
+            print(f"\n{breakdown_table(by, rows)}")
+    print(end="", flush=True)
+    if evaluation.match in MATCHED:
+        common.say(f"counted as right ({evaluation.match}): {MATCHED[evaluation.match]}")

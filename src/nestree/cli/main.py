@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from nestree import __version__
-from nestree.cli import data, evaluate, train
+from nestree.cli import calibrate, compare, data, evaluate, train
 from nestree.data.errors import DataError
 
 
@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     data.add_commands(commands)
     evaluate.add_commands(commands)
+    compare.add_commands(commands)
+    calibrate.add_commands(commands)
     given = sys.argv[1:] if arguments is None else list(arguments)
     train.add_commands(commands, settings=given[:1] == ["train"])  # they need torch, which the others do without
     options = parser.parse_args(given)

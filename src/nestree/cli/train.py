@@ -83,11 +83,12 @@ def _train(options: argparse.Namespace) -> int:
     corpus = _corpus(options, config)
     if options.seeds:
         results = train_seeds(corpus, options.output, config, options.seeds, resume=options.resume, force=options.force)
-        print(summary(results))
+        if _first_process():
+            print(summary(results))
         return 0
     result = train(corpus, options.output, config, resume=options.resume, force=options.force)
     if _first_process():
-        from nestree.cli.evaluate import scores_table
+        from nestree.cli.scores import scores_table
 
         print(scores_table(result.scores))
         common.say(f"best of {result.epochs} epochs: {result.epoch}, dev F1 {100 * result.f1:.2f}")
@@ -134,6 +135,8 @@ def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
     for name, given in (("train", options.train), ("dev", options.dev)):
         if given is None and name not in known:
             flag = "--dev" if name == "dev" else "TRAIN"
+            if options.resume and (options.output / "seed-0").is_dir():
+                raise DataError("these are runs with several seeds", path=options.output, advice="Add --seeds N.")
             raise DataError(f"{flag} is missing: name the {name} data", advice="`nestree train --help` has examples.")
         path = given if given is not None else Path(known[name]["path"])
         before = known[name] if given is None else {"format": options.format, "options": common.pairs(options.set)}

@@ -149,7 +149,7 @@ def score(gold: Iterable[Document], predicted: Iterable[Document]) -> Scores:
     tally = Tally()
     for one, other in zip_longest(gold, predicted):
         if one is None or other is None:
-            raise _one_side_ends(one, other, tally.documents)
+            raise one_side_ends(one, other, tally.documents)
         tally.add(one, other)
     return tally.scores()
 
@@ -169,12 +169,12 @@ class Tally:
     def add(self, gold: Document, predicted: Document) -> None:
         """Counts a document and its prediction."""
         if gold.text != predicted.text:
-            raise _other_text(gold, predicted, self.documents + 1)
+            raise other_text(gold, predicted, self.documents + 1)
         wanted, found = keys(gold), keys(predicted)
         for label, counts in _by_label(wanted, found):
             self._labels[label] = self._labels.get(label, Counts()) + counts
         self._unlabelled += Counts.of({place for place, _ in wanted}, {place for place, _ in found})
-        split = next((one for one in (gold, predicted) if one.tokens is not None and one.sentences is not None), gold)
+        split = split_of(gold, predicted)
         self._unreachable.update(unreachable(gold, split))
         self.documents += 1
         self._sentences += len(split.sentences or ())
@@ -194,6 +194,11 @@ class Tally:
         )
 
 
+def split_of(gold: Document, predicted: Document) -> Document:
+    """The one of the two that has the words and sentences to count in: gold if it has them."""
+    return next((one for one in (gold, predicted) if one.tokens is not None and one.sentences is not None), gold)
+
+
 def keys(document: Document) -> set[Key]:
     """The entities of a document as a set of places and labels."""
     return {((entity.start, entity.end, entity.fragments), entity.label) for entity in document.entities}
@@ -208,14 +213,14 @@ def _by_label(gold: set[Key], predicted: set[Key]) -> Iterator[tuple[str, Counts
 _SAME = "Gold and predictions must be the same documents in the same order."
 
 
-def _one_side_ends(gold: Document | None, predicted: Document | None, number: int) -> DataError:
+def one_side_ends(gold: Document | None, predicted: Document | None, number: int) -> DataError:
     """The error for a document that the other side does not have."""
     left, side = (predicted, "gold documents") if gold is None else (gold, "predictions")
     what = f"document {number + 1} has no counterpart: the {side} end after {number}"
     return DataError(what, path=(left.place if left else "") or None, advice=_SAME)
 
 
-def _other_text(gold: Document, predicted: Document, number: int) -> DataError:
+def other_text(gold: Document, predicted: Document, number: int) -> DataError:
     """The error for two documents that are not the same."""
     pairs = enumerate(zip(gold.text, predicted.text, strict=False))
     shorter = min(len(gold.text), len(predicted.text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -43,6 +44,8 @@ class ModelConfig:
         entropy_weight: reward for the entropy of the tree.
         decoding: "map", the entities of the best tree, or "mbr" (minimum Bayes risk), those that are more probable than
             not: the fewest errors to be expected.
+        temperature: divides the log potentials when the model predicts, never when it learns: above 1, probabilities
+            are less extreme. The best tree stays the same; what "mbr" finds can change. ``nestree calibrate`` fits it.
         policies: how annotation was made to fit.
         splitter: how raw text is split.
     """
@@ -60,6 +63,7 @@ class ModelConfig:
     gumbel: bool = False
     entropy_weight: float = 0.0
     decoding: Decoding = "map"
+    temperature: float = 1.0
     policies: Policies = field(default_factory=Policies)
     splitter: Splitter = field(default_factory=Splitter)
 
@@ -76,6 +80,8 @@ class ModelConfig:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
         if not 0 <= self.smoothing <= 1:
             raise ValueError(f"smoothing is {self.smoothing}; it must be between 0 and 1.")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature is {self.temperature}; it must be finite and more than 0.")
 
     @property
     def all_labels(self) -> int:
@@ -83,12 +89,12 @@ class ModelConfig:
         return len(self.labels) + self.latent_labels
 
     def as_dict(self) -> dict[str, Any]:
-        """As it stands in ``config.json``."""
+        """As it stands in ``nestree.json``."""
         return {**asdict(self), "labels": list(self.labels)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelConfig:
-        """From ``config.json``. Unknown keys are an error that lists the known ones."""
+        """From ``nestree.json``. Unknown keys are an error that lists the known ones."""
         known = [one.name for one in fields(cls)]
         unknown = sorted(set(values) - set(known))
         if unknown:

@@ -70,7 +70,8 @@ class NestedNER(Saved):
     def forward(self, batch: Batch) -> Tensor:
         """Log potentials of all labelled spans. Shape: ``[batch, n, n, label]``, float32 at least.
 
-        They are normalised if the model was made so; the same in training, decoding and marginals.
+        They are normalised if the model was made so; the same in training, decoding and marginals. The temperature
+        is left to decoding.
         """
         scores = self.scorer(self.encoder(batch))
         if self.config.normalize and self.config.loss == "treecrf":
@@ -144,11 +145,12 @@ class NestedNER(Saved):
         return [[Node(*one) for one in found] for found in _by_sentence(places, marginals, names, len(scores))]
 
     def _scores_in_peace(self, batch: Batch) -> Tensor:
-        """Log potentials without dropout, whatever the model is doing."""
+        """Log potentials without dropout, whatever the model is doing, at the model's temperature."""
         was_training = self.training
         self.eval()
         try:
-            return self(batch.to(self.device))
+            scores: Tensor = self(batch.to(self.device))
+            return scores if self.config.temperature == 1 else scores / self.config.temperature
         finally:
             self.train(was_training)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 
 from nestree.data import Document, Entity, split_label
 from nestree.model import ModelConfig, NestedNER, Span
 from nestree.model.batching import by_work
+from nestree.model.pieces import Batch
+
+Found = TypeVar("Found")
 
 AHEAD = 2048
 """Sentences that are looked at together, so that those of similar length meet in a batch."""
@@ -25,15 +29,22 @@ def annotate(model: NestedNER, documents: Iterable[Document], *, budget: int = 1
         documents: any number of them; a few thousand sentences are held at a time.
         budget: padded work of one forward pass (:func:`nestree.model.batching.work`).
     """
+    for some in in_groups(documents):
+        yield from Pages(model, some).annotated(model, budget)
+
+
+def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Documents in their order, as many at a time as are looked at together."""
     waiting: list[Document] = []
     sentences = 0
     for document in documents:
         waiting.append(document)
         sentences += len(document.sentences or ())
         if sentences >= AHEAD:
-            yield from Pages(model, waiting).annotated(model, budget)
+            yield waiting
             waiting, sentences = [], 0
-    yield from Pages(model, waiting).annotated(model, budget)
+    if waiting:
+        yield waiting
 
 
 class Pages:
@@ -55,31 +66,36 @@ class Pages:
 
     def annotated(self, model: NestedNER, budget: int = 16384) -> Iterator[Document]:
         """Each document with its entities replaced by predicted ones."""
-        found = self._predict(model, budget)
-        at = 0
+        yield from self.with_spans(self.read(model, model.decode, budget), model.config)
+
+    def with_spans(self, spans: Iterable[Iterable[Span]], config: ModelConfig) -> Iterator[Document]:
+        """Each document with its entities replaced by the spans of its sentences, which come in the same order."""
+        following = iter(spans)
         for document in self.documents:
             entities: list[Entity] = []
             for start, _ in document.sentences or ():
-                for span in found[at]:
-                    entities += _entities(document, span, start, model.config)
-                at += 1
+                for span in next(following):
+                    entities += _entities(document, span, start, config)
             source = document.source._replace(entity_lines=()) if document.source else None
             yield replace(document, entities=tuple(entities), source=source)
 
-    def _predict(self, model: NestedNER, budget: int) -> list[list[Span]]:
-        """The entities of all sentences, found in batches of similar length; halved where memory does not suffice."""
-        found: list[list[Span]] = [[] for _ in self._cuts]
+    def read(self, model: NestedNER, find: Callable[[Batch], list[list[Found]]], budget: int) -> list[list[Found]]:
+        """What a method of the model (``model.decode``, ``model.trees``) finds in each sentence of all documents.
+
+        Sentences are read in batches of similar length, which are halved where memory does not suffice.
+        """
+        found: list[list[Found]] = [[] for _ in self._cuts]
         waiting = by_work(self._cuts, budget)
         while waiting:
             numbers = waiting.pop()
             try:
-                spans = model.decode(model.pieces.together([self._cuts[number] for number in numbers]))
+                result = find(model.pieces.together([self._cuts[number] for number in numbers]))
             except torch.OutOfMemoryError:
                 if len(numbers) == 1:
                     raise
                 waiting += [numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]]
                 continue
-            for number, one in zip(numbers, spans, strict=True):
+            for number, one in zip(numbers, result, strict=True):
                 found[number] = one
         return found
 

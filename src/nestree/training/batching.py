@@ -41,11 +41,19 @@ class Part:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of the optimizer learns from: this process's share, and how many sentences all have together."""
+    """What one step of the optimizer learns from.
+
+    Attributes:
+        numbers: the sentences of this process.
+        parts: the same, ready, in parts.
+        sentences: how many all processes have together.
+        budget: what the parts were made for.
+    """
 
     numbers: tuple[int, ...]
     parts: tuple[Part, ...]
     sentences: int
+    budget: int
 
 
 class Loader:
@@ -82,7 +90,8 @@ class Loader:
         self._config = config
         self._process = process
         self._pin = pin
-        self._hidden = model.tokenizer.mask_token_id or model.tokenizer.unk_token_id
+        known = (model.tokenizer.mask_token_id, model.tokenizer.unk_token_id)
+        self._hidden: int | None = next((one for one in known if one is not None), None)
         self._special = torch.tensor(model.tokenizer.all_special_ids)
         self.budget = config.budget
 
@@ -90,6 +99,11 @@ class Loader:
     def steps(self) -> int:
         """Steps in an epoch."""
         return -(-len(self._sentences) // self._config.batch_size)
+
+    @property
+    def cannot_mask(self) -> bool:
+        """Whether pieces should be hidden, and the tokenizer has none to hide them behind."""
+        return bool(self._config.mask) and self._hidden is None
 
     @property
     def windowed(self) -> int:
@@ -145,7 +159,8 @@ class Loader:
     def _step(self, numbers: list[int], epoch: int) -> Step:
         process, of = self._process
         own = tuple(numbers[process::of])
-        return Step(own, tuple(self.parts(own, epoch)), len(numbers))
+        budget = self.budget
+        return Step(own, tuple(self.parts(own, epoch)), len(numbers), budget)
 
     def parts(self, numbers: Sequence[int], epoch: int) -> Iterator[Part]:
         """Sentences in parts that fit the budget, some of their pieces hidden."""
@@ -162,6 +177,7 @@ class Loader:
         """Pieces of windows, some hidden: which depends on seed, epoch, sentence and place, not on the batch."""
         random = shares(self._config.seed, epoch, owners, pieces.shape[1])
         hide = torch.from_numpy(random < self._config.mask) & ~torch.isin(pieces, self._special)
+        assert self._hidden is not None
         return pieces.masked_fill(hide, self._hidden)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 TENSORS, STATE = "tensors.safetensors", "state.json"
 KEPT = 2
 """Checkpoints that stay: the last one, and the one before it in case the last is damaged."""
-PREFIX, UNFINISHED = "step-", ".unfinished-"
+PREFIX, UNFINISHED, REPLACED = "step-", ".unfinished-", ".replaced-"
 
 
 class Checkpoint(NamedTuple):
@@ -48,21 +48,21 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
     try:
         aside.mkdir()
         try:
-            save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, aside / TENSORS)
+            save_file({name: _own(value) for name, value in tensors.items()}, aside / TENSORS)
         except SafetensorError as error:  # it does not say that it is the disk
             raise OSError(f"{aside / TENSORS} cannot be written: {error}") from error
         content = {"sha256": _digest(aside / TENSORS), **state}
         (aside / STATE).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
         for path in (aside / TENSORS, aside / STATE, aside):
             _flush(path)
-        if target.exists():
-            shutil.rmtree(target)
+        if target.exists():  # of the same step, before the run was stopped and resumed
+            target.rename(folder / f"{REPLACED}{target.name}")
         aside.rename(target)
         _flush(folder)
     except OSError:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    for old in _found(folder)[KEPT:]:
+    for old in (*_found(folder)[KEPT:], *folder.glob(f"{REPLACED}*")):
         shutil.rmtree(old, ignore_errors=True)
     return target
 
@@ -76,6 +76,15 @@ def load(folder: Path) -> tuple[Checkpoint | None, list[Damaged]]:
         except (OSError, ValueError, KeyError) as error:
             damaged.append(Damaged(path, str(error) or type(error).__name__))
     return None, damaged
+
+
+def clean(folder: Path) -> None:
+    """Removes what a run that was killed left behind; what was about to be replaced comes back if nothing did so."""
+    for path in folder.glob(f"{REPLACED}*"):
+        target = folder / path.name.removeprefix(REPLACED)
+        shutil.rmtree(path, ignore_errors=True) if target.exists() else path.rename(target)
+    for path in folder.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def clear(folder: Path) -> None:
@@ -98,6 +107,11 @@ def _read(path: Path) -> Checkpoint:
         return Checkpoint(load_file(path / TENSORS), state)
     except SafetensorError as error:
         raise ValueError(f"{TENSORS} cannot be read: {error}") from error
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """The tensor on the CPU, in memory of its own: encoders may share weights, safetensors may not."""
+    return tensor.detach().to("cpu", copy=True).contiguous()
 
 
 def _digest(path: Path) -> str:

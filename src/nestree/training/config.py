@@ -86,6 +86,12 @@ class TrainConfig:
         for name in ("encoder_lr", "head_lr", "weight_decay", "clip", "patience", "checkpoint_every", "seed"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a number, 0 or more.")
+        if self.seed >= 2**32:
+            raise ValueError(f"seed is {self.seed}; it must be less than 4294967296.")
+        if not -1e6 < self.entropy_weight < 1e6:
+            raise ValueError(f"entropy_weight is {self.entropy_weight}; it must be a number.")
+        if not self.encoder:
+            raise ValueError("encoder is empty; name one, or leave it out.")
         for name in ("warmup", "mask", "ema"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and less than 1.")

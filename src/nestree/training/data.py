@@ -120,6 +120,13 @@ def prepare(train: Part, dev: Part, config: TrainConfig) -> Corpus:
             advice="Choose other policies (alignment, crossing, discontinuous), or mend it: `nestree data check`.",
         )
     notes = [*_missing(labels, dev, config), *_unreachable(dev)]
+    if train.fingerprint == dev.fingerprint:
+        notes.append("training and dev data are the same: scores will say what was learned by heart")
+    incomplete = sum(one.complete_labels is not None or bool(one.unknown) for one in train.documents)
+    if incomplete:
+        notes.append(
+            f"{incomplete} training documents say they are not annotated completely; they are taken as complete"
+        )
     return Corpus(train, dev, sentences, labels, report, tuple(notes))
 
 
@@ -138,7 +145,8 @@ def _sentences(document: Document) -> Iterator[Sentence]:
 
 def _missing(labels: Sequence[str], dev: Part, config: TrainConfig) -> Iterator[str]:
     """Labels of dev that cannot be learned."""
-    known = {single for label in labels for single in split_label(label)}
+    joined = config.same_span == "composite"
+    known = {single for label in labels for single in (split_label(label) if joined else (label,))}
     listed = Counter(entity.label for document in dev.documents for entity in document.entities)
     missing = {label: number for label, number in listed.items() if label not in known}
     if not missing:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from nestree.data.files import written_bytes
 from nestree.training import checkpoints
 from nestree.training.config import TrainConfig, read_config
 from nestree.training.data import Corpus
@@ -53,8 +56,8 @@ class RunFolder:
     def begin(self, config: TrainConfig, corpus: Corpus, machine: Mapping[str, Any]) -> None:
         """Writes down settings, versions and data before the first step."""
         self.training.mkdir(parents=True, exist_ok=True)
-        write_text(self._config, config.as_toml())
-        write_text(self._run, json.dumps(_described(corpus, machine), indent=2, ensure_ascii=False) + "\n")
+        write_text(self._config, config.updated({"encoder": _found(config.encoder)}).as_toml())
+        write_text(self._run, json.dumps(_described(corpus, machine), indent=2) + "\n")
 
     @property
     def begun(self) -> bool:
@@ -73,7 +76,7 @@ class RunFolder:
     def check_same(self, config: TrainConfig, corpus: Corpus) -> None:
         """Refuses to go on with other settings or other data."""
         before = self.config().as_dict()
-        now = config.as_dict()
+        now = config.as_dict() | {"encoder": _found(config.encoder)}
         changed = [name for name in now if name not in MAY_CHANGE and now[name] != before[name]]
         if changed:
             which = ", ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
@@ -89,10 +92,23 @@ class RunFolder:
 
     # --- What a run writes ---
 
-    def log(self, event: Mapping[str, Any]) -> None:
-        """Adds a line to metrics.jsonl."""
-        with self.metrics.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(event, ensure_ascii=False) + "\n")
+    def log(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Adds lines to metrics.jsonl: all of them, or none."""
+        text = "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in events)
+        size = self.metrics.stat().st_size if self.metrics.is_file() else 0
+        try:
+            with self.metrics.open("ab") as stream:
+                stream.write(text.encode("utf-8", "surrogatepass"))
+        except OSError:
+            with suppress(OSError):
+                os.truncate(self.metrics, size)
+            raise
+
+    def clean(self) -> None:
+        """Removes what a run that was killed left half-written."""
+        checkpoints.clean(self.checkpoints)
+        for path in self.path.glob(".saving-*"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def forget_after(self, step: int) -> None:
         """Removes what metrics.jsonl says of steps that will be done again."""
@@ -120,6 +136,11 @@ class RunFolder:
         return found
 
 
+def _found(encoder: str) -> str:
+    """A folder's whole path, so that the run can go on from anywhere; names stay as they are."""
+    return str(Path(encoder).resolve()) if Path(encoder).is_dir() else encoder
+
+
 def _described(corpus: Corpus, machine: Mapping[str, Any]) -> dict[str, Any]:
     data = {
         name: {
@@ -137,9 +158,5 @@ def _described(corpus: Corpus, machine: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_text(path: Path, text: str) -> None:
     """Writes a file that is there whole or not at all."""
-    aside = path.with_name(f".{path.name}.new")
-    with aside.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    aside.replace(path)
+    with written_bytes(path) as stream:
+        stream.write(text.encode("utf-8", "surrogatepass"))

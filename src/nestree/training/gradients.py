@@ -47,7 +47,8 @@ class Gradients:
         Raises:
             TrainingError: memory does not suffice for one sentence, or the model diverged.
         """
-        parts = step.parts
+        # A step that was made ready before memory fell short is made again.
+        parts = step.parts if step.budget <= self._loader.budget else tuple(self._loader.parts(step.numbers, epoch))
         while True:
             machine.seed_step(self._seed, number, self._accelerator.process_index)
             try:
@@ -86,10 +87,7 @@ class Gradients:
         if not _out_of_memory(error):
             raise error
         if all(len(part) == 1 for part in parts):
-            raise TrainingError(
-                "memory does not suffice for one sentence at a time. Split long sentences, or use a smaller encoder or "
-                "another precision."
-            ) from error
+            raise too_long() from error
         return True
 
     def _smaller(self, step: Step, epoch: int, largest: int) -> tuple[Part, ...]:
@@ -106,6 +104,14 @@ class Gradients:
             "memory", f"memory does not suffice for a batch: it goes in parts from now on (budget = {budget})"
         )
         return parts
+
+
+def too_long() -> TrainingError:
+    """The error for a sentence that does not fit into memory."""
+    return TrainingError(
+        "memory does not suffice for one sentence at a time. Split long sentences, or use a smaller encoder or another "
+        "precision."
+    )
 
 
 def diverged(value: str, step: int) -> TrainingError:

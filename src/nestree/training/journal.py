@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from nestree.training.board import Board
@@ -17,11 +19,16 @@ class Journal:
         folder: of the run.
         tensorboard: whether to write for TensorBoard too, if it is installed.
         sentences: in a step, for the speed.
+        say: tells people about a kind of thing, the first time.
     """
 
-    def __init__(self, folder: RunFolder, *, tensorboard: bool, sentences: int) -> None:
+    def __init__(
+        self, folder: RunFolder, *, tensorboard: bool, sentences: int, say: Callable[[str, str], bool]
+    ) -> None:
         self._folder = folder
         self._board = Board(folder.training / "tensorboard") if tensorboard else None
+        self._waiting: list[dict[str, Any]] = []  # lines that could not be written yet
+        self._say = say
         self._sentences = sentences
         self._last = time.monotonic(), 0
 
@@ -36,9 +43,7 @@ class Journal:
         speed = (step - before) * self._sentences / max(1e-9, self._last[0] - then)
         event = {"event": "step", "step": step, "epoch": epoch, "loss": loss, "sentences_per_second": round(speed, 1)}
         event |= {"encoder_lr": rates[0], "head_lr": rates[1], "seconds": round(seconds, 2)}
-        self._folder.log(event)
-        if self._board:
-            self._board.step(event)
+        self._write(event, self._board.step if self._board else None)
         return speed
 
     def epoch(self, result: EpochResult) -> None:
@@ -48,11 +53,21 @@ class Journal:
         event |= {"precision": micro.precision, "recall": micro.recall, "f1": micro.f1, "best": result.best}
         event |= {"sentences_per_second": round(result.sentences_per_second, 1), "seconds": round(result.seconds, 2)}
         event |= {"labels": result.scores.as_dict()["labels"]}
-        self._folder.log(event)
-        if self._board:
-            self._board.epoch(event)
+        self._write(event, self._board.epoch if self._board else None)
+
+    def _write(self, event: dict[str, Any], board: Callable[[Mapping[str, Any]], None] | None) -> None:
+        """A full disk does not end a run: what could not be written comes later."""
+        self._waiting.append(event)
+        try:
+            self._folder.log(self._waiting)
+            self._waiting = []
+            if board:
+                board(event)
+        except OSError as error:
+            self._say("journal", f"metrics could not be written ({error}); the run goes on, and tries again")
 
     def close(self) -> None:
         """Ends TensorBoard's file."""
         if self._board:
-            self._board.close()
+            with suppress(OSError):
+                self._board.close()

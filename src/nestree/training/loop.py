@@ -29,7 +29,7 @@ from nestree.training.config import TrainConfig
 from nestree.training.data import Corpus
 from nestree.training.errors import TrainingError
 from nestree.training.folder import RunFolder
-from nestree.training.gradients import Gradients, diverged
+from nestree.training.gradients import Gradients, diverged, too_long
 from nestree.training.journal import Journal
 from nestree.training.optimizer import Average, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
@@ -60,7 +60,9 @@ class State:
         epoch: the epoch that is under way, from 1.
         in_epoch: its steps that are done.
         step: all steps that are done.
-        loss: sum of the losses of this epoch's steps.
+        loss: sum of the losses of this epoch's steps, as far as they were counted.
+        counted: the last step that was.
+        recent: sum of the losses of the steps after that.
         best: dev F1 of the best epoch; less than 0 before the first.
         best_epoch: which that was.
         best_scores: all its scores.
@@ -71,6 +73,8 @@ class State:
     in_epoch: int = 0
     step: int = 0
     loss: float = 0.0
+    counted: int = 0
+    recent: float = 0.0
     best: float = -1.0
     best_epoch: int = 0
     best_scores: dict[str, Any] | None = None
@@ -133,17 +137,19 @@ class Trainer:
             return None
         self.folder.check_same(self.config, self.corpus)
         self.progress.message(f"{self.folder.path}: this run is finished; nothing is left to do")
-        return Result(**found)
+        return Result(**{**found, "folder": str(self.folder.path)})
 
     # --- The run ---
 
     def run(self, *, resume: bool, force: bool) -> Result:
         """From the first step, or from the last checkpoint, to the best model."""
         config = self.config
-        self.open(resume=resume, force=force)
+        self.check(resume=resume, force=force)
         self.build()
+        self.open(resume=resume, force=force)
         if resume:
             self._restore()
+            self._agree()
         self._announce()
         if self.journal:
             self.journal.begin(self.state.step)
@@ -156,7 +162,7 @@ class Trainer:
                 for step in self.loader.epoch(epoch, skip=self.state.in_epoch):
                     self.learn(step)
                     self.after_step()
-                sentences = len(self.corpus.sentences) - before * config.batch_size
+                sentences = max(0, len(self.corpus.sentences) - before * config.batch_size)
                 speed = sentences / max(1e-9, time.monotonic() - began)
                 self._after_epoch(self.evaluate(), speed)
         return self._finish()
@@ -178,16 +184,17 @@ class Trainer:
         """Metrics, checkpoints, and the wish to stop."""
         state, config = self.state, self.config
         loss = speed = None
-        if state.step % config.log_every == 0:
-            loss = self._take_loss() / config.log_every
+        if state.step % config.log_every == 0 or state.in_epoch == self.loader.steps:
+            loss = self._take_loss()
             if self.journal:
                 rates = rates_of(self.optimizer)
                 speed = self.journal.step(state.step, state.epoch, loss, rates, self._seconds())
         self.progress.step(state.epoch, loss, speed)
         due = config.checkpoint_every and state.step % config.checkpoint_every == 0
         if self._stop.is_set() or (due and state.in_epoch < self.loader.steps):
-            self._take_loss()
-            saved = self._checkpoint()
+            if self.accelerator.num_processes > 1:
+                self._take_loss()
+            saved = self._save_best() and self._checkpoint()
             if self._stop.is_set():
                 kept = "a checkpoint was written" if saved else "the last checkpoint is kept"
                 self.progress.message(f"stopped after step {state.step}; {kept}: --resume goes on from there")
@@ -195,7 +202,6 @@ class Trainer:
 
     def _after_epoch(self, scores: Scores, speed: float) -> None:
         """The best model so far is saved, then a checkpoint."""
-        self._take_loss()
         state, f1 = self.state, scores.micro.f1
         best = f1 > state.best
         if best:
@@ -218,7 +224,7 @@ class Trainer:
         self.progress.epoch(result)
 
     def _finish(self) -> Result:
-        if not self._save_best():
+        if self.first and not (self._save_best() and (self.folder.path / "nestree.json").is_file()):
             raise TrainingError(
                 f"the best model could not be written to {self.folder.path}. Make room on the disk, then go on with "
                 "--resume."
@@ -252,8 +258,11 @@ class Trainer:
         """Scores on dev, with averaged weights if there are; every process reads its share of the documents."""
         from accelerate.utils import gather_object
 
-        with self.average.in_place() if self.average else nullcontext(), self.accelerator.autocast():
-            own = list(self.pages.annotated(self.model, self.loader.budget))
+        try:
+            with self.average.in_place() if self.average else nullcontext(), self.accelerator.autocast():
+                own = list(self.pages.annotated(self.model, self.loader.budget))
+        except torch.OutOfMemoryError as error:
+            raise too_long() from error
         if self.accelerator.num_processes == 1:
             return score(self.corpus.dev.documents, own)
         parts: list[list[Document]] = gather_object([own])
@@ -262,17 +271,26 @@ class Trainer:
 
     # --- Setting up ---
 
+    def check(self, *, resume: bool, force: bool) -> None:
+        """Refuses a folder that holds something else, before anything slow."""
+        if not self.first:
+            return
+        if resume and self.folder.begun:
+            self.folder.check_same(self.config, self.corpus)
+        elif not force:
+            self.folder.check_empty()
+
     def open(self, *, resume: bool, force: bool) -> None:
-        """Sees to the run's folder."""
+        """Makes the run's folder its own. Nothing that was there is touched before the run can really begin."""
+        if self.first and not (resume and self.folder.begun):
+            if force:
+                self.folder.replace()
+            self.folder.begin(self.config, self.corpus, machine.described(self.accelerator))
         if self.first:
-            if resume and self.folder.begun:
-                self.folder.check_same(self.config, self.corpus)
-            else:
-                if force:
-                    self.folder.replace()
-                elif not resume:
-                    self.folder.check_empty()
-                self.folder.begin(self.config, self.corpus, machine.described(self.accelerator))
+            self.folder.clean()
+            self.journal = Journal(
+                self.folder, tensorboard=self.config.tensorboard, sentences=self.config.batch_size, say=self._say_once
+            )
         self.accelerator.wait_for_everyone()
 
     def build(self) -> None:
@@ -289,8 +307,6 @@ class Trainer:
         self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
         self.steps = config.epochs * self.loader.steps
         self.gradients = Gradients(self.model, accelerator, self.loader, config.seed, self._say_once)
-        if self.first:
-            self.journal = Journal(self.folder, tensorboard=config.tensorboard, sentences=config.batch_size)
         self._recent = torch.zeros((), device=accelerator.device)
 
     def _announce(self) -> None:
@@ -306,6 +322,8 @@ class Trainer:
             f"training {count / 1e6:.1f} million weights ({self.config.encoder}, loss = {self.config.loss}) on {where}:"
             f" {self.config.epochs} epochs of {self.loader.steps} steps",
         )
+        if self.loader.cannot_mask:
+            self.progress.message("note: this tokenizer has no piece for what is hidden; mask is without effect")
         if self.loader.windowed:
             self.progress.message(
                 f"{self.loader.windowed} sentences are longer than the encoder reads at once; "
@@ -324,6 +342,7 @@ class Trainer:
             if self._stop.is_set():
                 raise KeyboardInterrupt
             self._stop.set()
+            self.progress.message("stopping after this step, with a checkpoint; once more stops at once")
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -349,7 +368,8 @@ class Trainer:
         tensors |= dict(checkpoints.optimizer_tensors(self.optimizer.state_dict()["state"]))
         if self.average:
             tensors |= checkpoints.flat("average", self.average.tensors())
-        state = asdict(replace(self.state, seconds=self._seconds()))
+        recent = self.state.recent + float(self._recent)
+        state = asdict(replace(self.state, seconds=self._seconds(), recent=recent))
         scaler = self.accelerator.scaler.state_dict() if self.accelerator.scaler else None
         try:
             content = {"state": state, "budget": self.loader.budget, "scaler": scaler}
@@ -385,6 +405,17 @@ class Trainer:
             self.folder.forget_after(self.state.step)
         self.progress.message(f"going on after step {self.state.step} of {self.steps}")
 
+    def _agree(self) -> None:
+        """All processes must go on from the same step: with several machines, they must see the same folder."""
+        from accelerate.utils import gather_object
+
+        found = set(gather_object([self.state.step]))
+        if len(found) > 1:
+            raise TrainingError(
+                f"{self.folder.path}: processes found checkpoints of different steps ({sorted(found)}). All machines "
+                "must share this folder."
+            )
+
     def _weights(self) -> dict[str, Tensor]:
         """A copy of the weights that count."""
         with self.average.in_place() if self.average else nullcontext():
@@ -417,13 +448,15 @@ class Trainer:
     # --- Numbers ---
 
     def _take_loss(self) -> float:
-        """The losses since this was last asked, from the device, over all processes; counted into the epoch."""
-        value = float(self.accelerator.reduce(self._recent, reduction="sum"))
+        """The mean loss of the steps since this was last asked, over all processes; counted into the epoch."""
+        steps = self.state.step - self.state.counted
+        value = float(self.accelerator.reduce(self._recent, reduction="sum")) + self.state.recent
         if not math.isfinite(value):
             raise diverged(str(value), self.state.step)
         self._recent = torch.zeros_like(self._recent)
-        self.state = replace(self.state, loss=self.state.loss + value)
-        return value
+        loss = self.state.loss + value
+        self.state = replace(self.state, loss=loss, recent=0.0, counted=self.state.step)
+        return value / max(1, steps)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began

@@ -42,7 +42,7 @@ class Progress:
 
     def start(self, epochs: int, steps: int, at: int, what: str) -> None:
         """A run of so many epochs of so many steps begins, or goes on at a step."""
-        self._epochs, self._began = epochs, time.monotonic()
+        self._epochs, self._began, self._done, self._scores = epochs, time.monotonic(), 0, ""
         self.message(what)
         if self._terminal:
             from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]

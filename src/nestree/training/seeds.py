@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from nestree.training.config import TrainConfig
 from nestree.training.data import Corpus
-from nestree.training.folder import write_text
+from nestree.training.folder import RunFolder, write_text
 from nestree.training.loop import Result, train
 from nestree.training.progress import Progress
 
@@ -33,14 +34,20 @@ def train_seeds(
     ``seeds.json`` holds all results, mean and standard deviation. With ``resume``, finished runs are not done again.
     """
     folder = Path(output)
+    first = os.environ.get("RANK", "0") == "0"
+    if first and not resume and not force:
+        for number in range(seeds):
+            RunFolder(folder / f"seed-{number}").check_empty()
     results = []
     for number in range(seeds):
         one = config.updated({"seed": config.seed + number})
         path = folder / f"seed-{number}"
-        (progress or Progress()).message(f"seed {one.seed} ({number + 1} of {seeds}): {path}")
+        if first:
+            (progress or Progress()).message(f"seed {one.seed} ({number + 1} of {seeds}): {path}")
         results.append(train(corpus, path, one, resume=resume, force=force, progress=progress))
     content = {"seeds": [config.seed + number for number in range(seeds)], **statistics(results)}
-    write_text(folder / "seeds.json", json.dumps(content, indent=2) + "\n")
+    if first:
+        write_text(folder / "seeds.json", json.dumps(content, indent=2) + "\n")
     return results
 
 
