@@ -365,6 +365,22 @@ def test_data_from_which_nothing_can_be_learned_stops_it(
         prepare(parts[0], parts[1], config)
 
 
+@pytest.mark.parametrize(
+    ("words", "label", "says"),
+    [(["\ud800", "x"], "A", "a text holds a lone"), (["x"], "\ud800", "a label holds a lone")],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, words: list[str], label: str, says: str) -> None:
+    one = {"tokens": words, "entities": [{"start": 0, "end": 1, "label": label}]}
+    with pytest.raises(DataError, match=says):
+        load_part(write(tmp_path / "bad.jsonl", one), settings(tmp_path).splitter)
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_anything_slow(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingError, match=r"cannot be made \(Not a directory\). Name another --output"):
+        run(tmp_path, "file/run")
+
+
 def test_a_label_that_is_missing_can_be_allowed(tmp_path: Path) -> None:
     config = settings(tmp_path, missing_labels="ignore")
     other = {**ONE, "entities": [*ONE["entities"], {"start": 0, "end": 1, "label": "LOC"}]}  # type: ignore[misc]

@@ -78,8 +78,8 @@ def test_tensorboard_gets_what_the_metrics_have(tmp_path: Path, monkeypatch: pyt
     written: list[tuple[str, float, int]] = []
 
     class SummaryWriter:
-        def __init__(self, folder: str) -> None:
-            assert folder == str(tmp_path)
+        def __init__(self, folder: str, purge_step: int) -> None:
+            assert (folder, purge_step) == (str(tmp_path), 4)
 
         def add_scalar(self, name: str, value: float, step: int) -> None:
             written.append((name, value, step))
@@ -92,7 +92,7 @@ def test_tensorboard_gets_what_the_metrics_have(tmp_path: Path, monkeypatch: pyt
     module = ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    board = Board(tmp_path)
+    board = Board(tmp_path, after=3)
     board.step(STEP)
     board.epoch(EPOCH)
     board.close()

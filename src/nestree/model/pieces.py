@@ -88,6 +88,8 @@ class Pieces:
         self._before, self._after = dressed[:at], dressed[at + len(bare) :]
         self._room = limit - len(self._before) - len(self._after)
         self.padding: int = tokenizer.pad_token_id or 0
+        known = (tokenizer.unk_token_id, tokenizer.mask_token_id)
+        self._unknown: int = next((one for one in known if one is not None), self.padding)
         if self._room < 1:
             raise ValueError(f"the encoder reads {limit} pieces at a time, and needs more for its special ones.")
 
@@ -109,7 +111,7 @@ class Pieces:
             for word, piece in zip(found.word_ids(row), found["input_ids"][row], strict=True):
                 if word is not None:
                     pieces[word].append(piece)
-            result.append([one[: self._room] or [self.tokenizer.unk_token_id] for one in pieces])
+            result.append([one[: self._room] or [self._unknown] for one in pieces])
         return result
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Batch:

@@ -12,15 +12,16 @@ class Board:
 
     Args:
         folder: where its files go.
+        after: the last step that is done; what is there of later ones is not shown.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, after: int = 0) -> None:
         self._writer: Any = None
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        self._writer = SummaryWriter(str(folder))  # type: ignore[no-untyped-call, unused-ignore]
+        self._writer = SummaryWriter(str(folder), purge_step=after + 1)  # type: ignore[no-untyped-call, unused-ignore]
 
     def step(self, event: Mapping[str, Any]) -> None:
         """A line about a step."""

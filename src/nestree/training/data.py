@@ -84,7 +84,19 @@ def load_part(
         document if document.tokens is not None and document.sentences is not None else splitter.split(document)
         for document in read(path, format_name, options=dict(options or {}), report=report)
     )
+    for document in documents:
+        _check_text(document)
     return Part(str(path), found.name, dict(options or {}), fingerprint(documents), documents, count(documents), report)
+
+
+def _check_text(document: Document) -> None:
+    """Refuses what is no text: neither a tokenizer nor a file takes it."""
+    for what, text in (("text", document.text), *(("label", entity.label) for entity in document.entities)):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            found = f"a {what} holds a lone surrogate, {text[error.start]!r}, which is no character"
+            raise DataError(found, path=document.place or None, advice="Mend the file's encoding.") from None
 
 
 def fingerprint(documents: Iterable[Document]) -> str:

@@ -45,9 +45,19 @@ class RunFolder:
                 f"{self.path} holds a run already. --resume goes on with it, --force replaces it; or name another."
             )
 
+    def check_writable(self) -> None:
+        """Makes the folder, if it is not there; an error that says why it cannot be."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TrainingError(f"{self.path} cannot be made ({error.strerror}). Name another --output.") from None
+        if not os.access(self.path, os.W_OK):
+            raise TrainingError(f"nothing can be written to {self.path}. Name another --output.")
+
     def replace(self) -> None:
         """Forgets a run that was here; its model stays until there is a new one."""
         checkpoints.clear(self.checkpoints)
+        shutil.rmtree(self.training / "tensorboard", ignore_errors=True)
         for path in (self.metrics, self._config, self._run, self._result):
             path.unlink(missing_ok=True)
 

@@ -17,24 +17,22 @@ class Journal:
 
     Args:
         folder: of the run.
-        tensorboard: whether to write for TensorBoard too, if it is installed.
         sentences: in a step, for the speed.
         say: tells people about a kind of thing, the first time.
     """
 
-    def __init__(
-        self, folder: RunFolder, *, tensorboard: bool, sentences: int, say: Callable[[str, str], bool]
-    ) -> None:
+    def __init__(self, folder: RunFolder, *, sentences: int, say: Callable[[str, str], bool]) -> None:
         self._folder = folder
-        self._board = Board(folder.training / "tensorboard") if tensorboard else None
+        self._board: Board | None = None
         self._waiting: list[dict[str, Any]] = []  # lines that could not be written yet
         self._say = say
         self._sentences = sentences
         self._last = time.monotonic(), 0
 
-    def begin(self, step: int) -> None:
-        """The next step is the first that this process does after so many."""
+    def begin(self, step: int, *, tensorboard: bool) -> None:
+        """The next step is the first that this process does after so many; for TensorBoard too, if it is installed."""
         self._last = time.monotonic(), step
+        self._board = Board(self._folder.training / "tensorboard", after=step) if tensorboard else None
 
     def step(self, step: int, epoch: int, loss: float, rates: tuple[float, float], seconds: float) -> float:
         """A line about the steps since the last one; returns sentences per second."""

@@ -152,7 +152,7 @@ class Trainer:
             self._agree()
         self._announce()
         if self.journal:
-            self.journal.begin(self.state.step)
+            self.journal.begin(self.state.step, tensorboard=config.tensorboard)
         with self._stoppable(), _without_garbage():
             for epoch in range(self.state.epoch, config.epochs + 1):
                 if config.patience and epoch - 1 - self.state.best_epoch >= config.patience:
@@ -279,6 +279,7 @@ class Trainer:
             self.folder.check_same(self.config, self.corpus)
         elif not force:
             self.folder.check_empty()
+        self.folder.check_writable()
 
     def open(self, *, resume: bool, force: bool) -> None:
         """Makes the run's folder its own. Nothing that was there is touched before the run can really begin."""
@@ -288,9 +289,7 @@ class Trainer:
             self.folder.begin(self.config, self.corpus, machine.described(self.accelerator))
         if self.first:
             self.folder.clean()
-            self.journal = Journal(
-                self.folder, tensorboard=self.config.tensorboard, sentences=self.config.batch_size, say=self._say_once
-            )
+            self.journal = Journal(self.folder, sentences=self.config.batch_size, say=self._say_once)
         self.accelerator.wait_for_everyone()
 
     def build(self) -> None:
