@@ -72,6 +72,7 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
 def _train(options: argparse.Namespace) -> int:
     from nestree.training import train
     from nestree.training.folder import RunFolder
+    from nestree.training.machine import is_first_process
     from nestree.training.seeds import summary, train_seeds
 
     if options.resume and options.force:
@@ -83,11 +84,11 @@ def _train(options: argparse.Namespace) -> int:
     corpus = _corpus(options, config)
     if options.seeds:
         results = train_seeds(corpus, options.output, config, options.seeds, resume=options.resume, force=options.force)
-        if _first_process():
+        if is_first_process():
             print(summary(results))
         return 0
     result = train(corpus, options.output, config, resume=options.resume, force=options.force)
-    if _first_process():
+    if is_first_process():
         from nestree.cli.scores import scores_table
 
         print(scores_table(result.scores))
@@ -128,6 +129,7 @@ def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
     from nestree.data.statistics import compared
     from nestree.training import load_part, prepare
     from nestree.training.folder import RunFolder
+    from nestree.training.machine import is_first_process
 
     folder = RunFolder(_one_of(options))
     known = folder.data() if options.resume and folder.begun else {}
@@ -145,7 +147,7 @@ def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
         parts[name] = load_part(path, config.splitter, before["format"], before["options"])
     train, dev = parts["train"], parts["dev"]
     corpus = prepare(train, dev, config)
-    if _first_process():
+    if is_first_process():
         for part in (train, dev):
             common.say(f"{part.path}: read as {part.format}")
             common.say_report(part.report)
@@ -154,10 +156,3 @@ def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
         for note in corpus.notes:
             common.say(f"note: {note}")
     return corpus
-
-
-def _first_process() -> bool:
-    """Whether this is the process that speaks, if there are several."""
-    import os
-
-    return os.environ.get("RANK", "0") == "0"

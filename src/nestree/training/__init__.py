@@ -3,8 +3,9 @@
 from nestree.training.config import PRESETS, TrainConfig, preset, read_config
 from nestree.training.data import Corpus, load_part, prepare
 from nestree.training.errors import TrainingError
-from nestree.training.loop import Result, train
+from nestree.training.loop import train
 from nestree.training.progress import Progress
+from nestree.training.state import Result
 
 __all__ = [
     "PRESETS",

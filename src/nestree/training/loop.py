@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,51 +34,7 @@ from nestree.training.journal import Journal
 from nestree.training.optimizer import Average, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
 from nestree.training.report import write_report
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended: the best epoch, its scores on dev, and how long all took."""
-
-    folder: str
-    epoch: int
-    epochs: int
-    scores: dict[str, Any]
-    seconds: float
-
-    @property
-    def f1(self) -> float:
-        """Micro F1 on dev."""
-        return float(self.scores["micro"]["f1"])
-
-
-@dataclass(frozen=True)
-class State:
-    """How far a run has come.
-
-    Attributes:
-        epoch: the epoch that is under way, from 1.
-        in_epoch: its steps that are done.
-        step: all steps that are done.
-        loss: sum of the losses of this epoch's steps, as far as they were counted.
-        counted: the last step that was.
-        recent: sum of the losses of the steps after that.
-        best: dev F1 of the best epoch; less than 0 before the first.
-        best_epoch: which that was.
-        best_scores: all its scores.
-        seconds: how long it took.
-    """
-
-    epoch: int = 1
-    in_epoch: int = 0
-    step: int = 0
-    loss: float = 0.0
-    counted: int = 0
-    recent: float = 0.0
-    best: float = -1.0
-    best_epoch: int = 0
-    best_scores: dict[str, Any] | None = None
-    seconds: float = 0.0
+from nestree.training.state import Result, State
 
 
 def train(

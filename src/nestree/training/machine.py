@@ -98,6 +98,11 @@ def seed_step(seed: int, step: int, process: int) -> None:
     torch.manual_seed((seed * 1_000_003 + step) * 1_009 + process)
 
 
+def is_first_process() -> bool:
+    """Whether this is the process that speaks and writes, if there are several; known before they find each other."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def sum_over_processes(accelerator: Any, parameters: Iterable[nn.Parameter]) -> None:
     """Adds up the gradients of all processes, in one message. A process without sentences counts as zero."""
     if accelerator.num_processes == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -13,8 +12,10 @@ from typing import Any
 from nestree.training.config import TrainConfig
 from nestree.training.data import Corpus
 from nestree.training.folder import RunFolder, write_text
-from nestree.training.loop import Result, train
+from nestree.training.loop import train
+from nestree.training.machine import is_first_process
 from nestree.training.progress import Progress
+from nestree.training.state import Result
 
 MEASURES = ("precision", "recall", "f1")
 
@@ -34,7 +35,7 @@ def train_seeds(
     ``seeds.json`` holds all results, mean and standard deviation. With ``resume``, finished runs are not done again.
     """
     folder = Path(output)
-    first = os.environ.get("RANK", "0") == "0"
+    first = is_first_process()
     if first and not resume and not force:
         for number in range(seeds):
             RunFolder(folder / f"seed-{number}").check_empty()
