@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,21 +33,21 @@ from nestree.training.progress import Silent
 
 def bare(trainer: Trainer, steps: list[Step]) -> float:
     """Seconds of so many steps without anything around them."""
-    device, parameters = trainer.accelerator.device, trainer.parameters
+    device = trainer.accelerator.device
     ready = [
-        [(part.batch.to(device), part.observed.to(device), len(part) / step.sentences) for part in step.parts]
+        replace(
+            step,
+            parts=tuple(
+                replace(part, batch=part.batch.to(device), observed=part.observed.to(device)) for part in step.parts
+            ),
+        )
         for step in steps
     ]
     _wait(device)
     began = time.perf_counter()
-    for parts in ready:
-        for batch, observed, share in parts:
-            with trainer.accelerator.autocast():
-                loss = trainer.model.loss(batch, observed) * share
-            loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        trainer.optimizer.step()
-        trainer.optimizer.zero_grad(set_to_none=True)
+    for step in ready:
+        trainer.gradients.of_parts(step.parts, step.sentences)
+        trainer.update()
         if trainer.average:
             trainer.average.update(1000)
     _wait(device)
@@ -102,7 +103,9 @@ def _measure(trainer: Trainer, turns: int, steps: int) -> dict[str, Any]:
             yield from trainer.loader.epoch(epoch)
 
     stream, kept = endless(), endless()
-    loop(trainer, stream, steps)
+    for _ in range(trainer.loader.steps):
+        next(kept)
+    loop(trainer, stream, trainer.loader.steps)  # every common shape was met
     ratios, bares, loops = [], [], []
     for turn in range(turns):
         some = [next(kept) for _ in range(steps)]
@@ -111,8 +114,10 @@ def _measure(trainer: Trainer, turns: int, steps: int) -> dict[str, Any]:
         bares.append(times[0] / steps)
         loops.append(times[1] / steps)
         ratios.append(times[1] / times[0])
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        loop(trainer, stream, 20)
+    with torch.profiler.profile() as profile:
+        seconds = loop(trainer, stream, 40)
+    events = profile.key_averages()
+    busy = sum(event.self_device_time_total for event in events) / 1e6
     stream.close()
     kept.close()
     return {
@@ -123,7 +128,8 @@ def _measure(trainer: Trainer, turns: int, steps: int) -> dict[str, Any]:
         "loop_ms": round(1000 * statistics.median(loops), 3),
         "ratio": round(statistics.median(ratios), 4),
         "quartiles": [round(one, 4) for one in statistics.quantiles(ratios, n=4)],
-        "profile": profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=15, max_name_column_width=50),
+        "gpu_busy_under_the_profiler": round(busy / seconds, 3),
+        "profile": events.table(sort_by="self_cpu_time_total", row_limit=15, max_name_column_width=50),
     }
 
 

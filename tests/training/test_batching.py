@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nestree.crf.kernels.codes import REJECTED
 from nestree.model.batching import by_work, work
 from nestree.model.pieces import Cut
 from nestree.training.batching import Loader, shares
@@ -118,15 +119,20 @@ def test_batches_from_the_shelf_are_those_put_together_one_by_one(sizes: list[in
         found.pieces, cuts, [found.observed([one], [len(some)]) for one, some in zip(spans, words, strict=True)]
     )
     chosen = data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=6, unique=True))
-    batch, wanted = shelf.batch(np.array(chosen)), found.pieces.together([cuts[at] for at in chosen])
+    n = shelf.longest(np.array(chosen))
+    batch, wanted = shelf.batch(np.array(chosen), n), found.pieces.together([cuts[at] for at in chosen])
     for name, value in vars(wanted).items():
         same = getattr(batch, name)
         assert torch.equal(same, value) if isinstance(value, torch.Tensor) else same == value
-    observed = shelf.observed(np.array(chosen))
+    observed = shelf.observed(np.array(chosen), n)
     plain = found.observed([spans[at] for at in chosen], [sizes[at] for at in chosen])
     assert torch.equal(observed.codes, plain.codes)
     assert observed.codes.dtype == plain.codes.dtype
     assert torch.equal(observed.lengths, plain.lengths)
+    wider = shelf.batch(np.array(chosen), n + 3).first, shelf.observed(np.array(chosen), n + 3)
+    assert torch.equal(wider[0][:, :n], batch.first)
+    assert torch.equal(wider[1].codes[:, :n, :n], observed.codes)
+    assert bool((wider[1].codes[:, n:] == REJECTED).all() and (wider[1].codes[:, :, n:] == REJECTED).all())
     owners = [at for at in chosen for _ in cuts[at].windows]
     assert shelf.windows(np.array(chosen)).tolist() == owners
 

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nestree.crf.kernels import choose, errors
+from nestree.crf.kernels import choose, errors, later
 from nestree.crf.kernels.codes import SpanCodes, mask_scores, span_grid
 from nestree.crf.partial import PartialTrees, Scope
 
@@ -81,7 +81,7 @@ class TreeCRF:
         # Both in float64, so that weights of 1 give a log probability of 0.
         masked = self._kernels.inside(self._masked(observed), self.lengths)
         everything = self._kernels.inside(self._scores.double(), self.lengths)
-        if strict and not torch.compiler.is_compiling():
+        if strict and not torch.compiler.is_compiling() and not later.is_recorded(self._scores):
             errors.require_trees(masked.detach(), everything.detach())
         return self._out(torch.where(masked == NEVER, masked, masked - everything))
 

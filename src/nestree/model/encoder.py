@@ -235,7 +235,8 @@ class WordEncoder(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Shape: ``[batch, n, hidden]``; what stands outside a sentence is not defined."""
-        with sdpa_kernel(_ATTENTION):
+        # What an encoder makes by itself, such as positions, it makes where the rest is: to copy it would take a wait.
+        with sdpa_kernel(_ATTENTION), batch.pieces.device:
             hidden = self.model(input_ids=batch.pieces, attention_mask=batch.attention).last_hidden_state
         flat = hidden.flatten(0, 1)
         if self.word != "mean":

@@ -7,7 +7,7 @@ has most context.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -34,6 +34,16 @@ class Batch:
     lengths: Tensor
     most: int
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All of them, in order."""
+        return self.pieces, self.attention, self.first, self.last, self.lengths
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Batch:
+        """With others in place of :attr:`tensors`."""
+        pieces, attention, first, last, lengths = tensors
+        return Batch(pieces, attention, first, last, lengths, self.most)
+
     def to(self, device: torch.device | str) -> Batch:
         """The same on a device."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
@@ -43,9 +53,7 @@ class Batch:
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        changed: dict[str, Any] = {name: change(value) for name, value in tensors.items()}
-        return replace(self, **changed)
+        return self.with_tensors([change(one) for one in self.tensors])
 
     @property
     def windowed(self) -> int:

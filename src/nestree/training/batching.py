@@ -24,6 +24,8 @@ _Item = TypeVar("_Item")
 
 AHEAD = 4
 """Steps that are made ready in advance."""
+WORDS = 8
+"""On a GPU, the room for words is a multiple of this, so that few shapes occur."""
 BUCKET = 16
 """Batches whose sentences are sorted by length together: enough to be alike, few enough to stay mixed."""
 
@@ -67,7 +69,7 @@ class Loader:
         sentences: all that there is to learn from.
         config: batch size, budget, seed, masking.
         process: the number of this process, and how many there are.
-        pin: whether to put tensors where a GPU can fetch them by itself.
+        for_gpu: whether to put tensors where a GPU can fetch them by itself, and to make few shapes.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Loader:
         config: TrainConfig,
         *,
         process: tuple[int, int] = (0, 1),
-        pin: bool = False,
+        for_gpu: bool = False,
     ) -> None:
         self._model = model
         self._sentences = sentences
@@ -89,7 +91,7 @@ class Loader:
         self._shelf = Shelf(model.pieces, self._cuts, observed)
         self._config = config
         self._process = process
-        self._pin = pin
+        self._for_gpu = for_gpu
         known = (model.tokenizer.mask_token_id, model.tokenizer.unk_token_id)
         self._hidden: int | None = next((one for one in known if one is not None), None)
         self._special = torch.tensor(model.tokenizer.all_special_ids)
@@ -166,12 +168,14 @@ class Loader:
         """Sentences in parts that fit the budget, some of their pieces hidden."""
         for some in by_work([self._cuts[number] for number in numbers], self.budget):
             chosen = np.array([numbers[at] for at in some])
-            batch = self._shelf.batch(chosen)
+            n = self._shelf.longest(chosen)
+            n += -n % WORDS if self._for_gpu else 0
+            batch = self._shelf.batch(chosen, n)
             if self._config.mask and self._hidden is not None:
                 pieces = self._masked(batch.pieces, self._shelf.windows(chosen), epoch)
                 batch = replace(batch, pieces=pieces)
-            part = Part(batch, self._shelf.observed(chosen))
-            yield _pinned(part) if self._pin else part
+            part = Part(batch, self._shelf.observed(chosen, n))
+            yield _pinned(part) if self._for_gpu else part
 
     def _masked(self, pieces: Tensor, owners: np.ndarray, epoch: int) -> Tensor:
         """Pieces of windows, some hidden: which depends on seed, epoch, sentence and place, not on the batch."""

@@ -70,6 +70,7 @@ class TrainConfig:
     device: str = _key("auto", "run", "where to compute", ("auto", "cpu", "cuda", "mps"))
     precision: str = _key("auto", "run", "bf16 on GPUs that have it, else fp32", ("auto", "fp32", "bf16", "fp16"))
     deterministic: bool = _key(True, "run", "same seed, same result on the same machine")
+    cuda_graphs: bool = _key(True, "run", "on a GPU, record the work of a step for each shape, and replay it")
     checkpoint_every: int = _key(0, "run", "steps between checkpoints; 0: at the end of each epoch")
     log_every: int = _key(20, "run", "steps between lines of metrics.jsonl")
     tensorboard: bool = _key(True, "run", "write TensorBoard files, if it is installed")

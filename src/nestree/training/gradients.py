@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nestree.crf import PartialTrees
 from nestree.model import NestedNER
+from nestree.model.pieces import Batch
 from nestree.training import machine
 from nestree.training.batching import Loader, Part, Step
+from nestree.training.config import TrainConfig
 from nestree.training.errors import TrainingError
+from nestree.training.recordings import Recordings
 
 
 class Gradients:
@@ -23,18 +28,27 @@ class Gradients:
         model: whose gradients.
         accelerator: where to compute.
         loader: makes parts.
-        seed: of everything random.
+        config: the seed of everything random, and what stands for a word.
         say_once: tells people about a kind of thing, the first time.
+        recordings: where there are any, the work is recorded and replayed.
     """
 
     def __init__(
-        self, model: NestedNER, accelerator: Any, loader: Loader, seed: int, say_once: Callable[[str, str], bool]
+        self,
+        model: NestedNER,
+        accelerator: Any,
+        loader: Loader,
+        config: TrainConfig,
+        say_once: Callable[[str, str], bool],
+        recordings: Recordings | None = None,
     ) -> None:
         self._model = model
         self._accelerator = accelerator
         self._loader = loader
-        self._seed = seed
+        self._seed = config.seed
+        self._most_pieces_count = config.word == "mean"
         self._say_once = say_once
+        self._recordings = recordings
 
     def add(self, step: Step, number: int, epoch: int) -> Tensor:
         """Adds the gradients of this process's share of a step to the weights; returns its part of the mean loss.
@@ -52,7 +66,7 @@ class Gradients:
         while True:
             machine.seed_step(self._seed, number, self._accelerator.process_index)
             try:
-                return self._add(parts, step.sentences)
+                return self.of_parts(parts, step.sentences)
             except ValueError as error:
                 if "NaN" not in str(error):
                     raise
@@ -60,21 +74,43 @@ class Gradients:
             except RuntimeError as error:
                 lacks_memory = self._can_go_on(error, parts)
             # Out of the handler, so that nothing holds on to what was computed.
+            if self._recordings is not None:
+                self._recordings.clear()
             for weight in self._model.parameters():
                 weight.grad = None
             if lacks_memory:
                 parts = self._smaller(step, epoch, max(map(len, parts)))
 
-    def _add(self, parts: tuple[Part, ...], sentences: int) -> Tensor:
+    def of_parts(self, parts: tuple[Part, ...], sentences: int) -> Tensor:
+        """Adds the gradients of parts of a step that has so many sentences; returns their part of its loss."""
         device = self._accelerator.device
         total = torch.zeros((), device=device)
         for part in parts:
-            batch, observed = part.batch.to(device), part.observed.to(device, non_blocking=True)
-            with self._accelerator.autocast():
-                loss = self._model.loss(batch, observed) * (len(part) / sentences)
-            self._accelerator.backward(loss)
-            total += loss.detach()
+            share = len(part) / sentences
+            if self._recordings is None:
+                total += self._of(part.batch.to(device), part.observed.to(device, non_blocking=True), share)
+            else:
+                total += self._recorded(self._recordings, part, share)
         return total
+
+    def _of(self, batch: Batch, observed: PartialTrees, share: float | Tensor) -> Tensor:
+        """Adds the gradients of some sentences, and returns their share of the loss."""
+        with self._accelerator.autocast():
+            loss = self._model.loss(batch, observed) * share
+        self._accelerator.backward(loss)
+        return loss.detach()
+
+    def _recorded(self, recordings: Recordings, part: Part, share: float) -> Tensor:
+        """The same, from a recording where there is one."""
+        batch, observed = part.batch, part.observed
+
+        def work(share: float | Tensor, codes: Tensor, lengths: Tensor, *tensors: Tensor) -> Tensor:
+            return self._of(batch.with_tensors(tensors), replace(observed, codes=codes, lengths=lengths), share)
+
+        key = (batch.pieces.shape, batch.first.shape, batch.most if self._most_pieces_count else 0)
+        loss = recordings.run(key, work, share, observed.codes, observed.lengths, *batch.tensors)
+        assert loss is not None
+        return loss
 
     def _can_go_on(self, error: RuntimeError, parts: tuple[Part, ...]) -> bool:
         """Whether smaller parts would help (True), or simply trying again (False); raises what cannot be helped."""

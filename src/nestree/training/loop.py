@@ -31,8 +31,9 @@ from nestree.training.errors import TrainingError
 from nestree.training.folder import RunFolder
 from nestree.training.gradients import Gradients, diverged, too_long
 from nestree.training.journal import Journal
-from nestree.training.optimizer import Average, make_optimizer, rate_factor, rates_of, set_rates
+from nestree.training.optimizer import Average, Update, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
+from nestree.training.recordings import Recordings
 from nestree.training.report import write_report
 from nestree.training.state import Result, State
 
@@ -128,10 +129,7 @@ class Trainer:
         set_rates(self.optimizer, rate_factor(self.state.step, self.steps, self.config))
         self._recent += self.gradients.add(step, self.state.step, self.state.epoch)
         machine.sum_over_processes(self.accelerator, self.parameters)
-        if self.config.clip:
-            self.accelerator.clip_grad_norm_(self.parameters, self.config.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.update()
         if self.average:
             self.average.update(self.state.step)
         self.state = replace(self.state, step=self.state.step + 1, in_epoch=self.state.in_epoch + 1)
@@ -258,10 +256,14 @@ class Trainer:
         self.optimizer = accelerator.prepare(make_optimizer(self.model, config))
         self.average = Average(self.model, config.ema) if config.ema else None
         on_gpu = accelerator.device.type == "cuda"
-        self.loader = Loader(self.model, self.corpus.sentences, config, process=process, pin=on_gpu)
+        self.loader = Loader(self.model, self.corpus.sentences, config, process=process, for_gpu=on_gpu)
         self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
         self.steps = config.epochs * self.loader.steps
-        self.gradients = Gradients(self.model, accelerator, self.loader, config.seed, self._say_once)
+        # With a scaler, as for fp16, the factor of the loss is kept elsewhere and changes.
+        recorded = on_gpu and config.cuda_graphs and not accelerator.scaler
+        recordings = Recordings(accelerator.device, self._say_what_is_not_recorded) if recorded else None
+        self.gradients = Gradients(self.model, accelerator, self.loader, config, self._say_once, recordings)
+        self.update = Update(self.model, self.optimizer, accelerator, config.clip, recordings)
         self._recent = torch.zeros((), device=accelerator.device)
 
     def _announce(self) -> None:
@@ -415,6 +417,9 @@ class Trainer:
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
+
+    def _say_what_is_not_recorded(self, why: str) -> None:
+        self._say_once("recording", f"this encoder cannot be recorded for the GPU, so steps take longer ({why})")
 
     def _say_once(self, kind: str, text: str) -> bool:
         """Says something the first time; whether this was it."""

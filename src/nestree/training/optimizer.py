@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from nestree.model import NestedNER
 from nestree.training.config import TrainConfig
+from nestree.training.recordings import Recordings
 
 
 def make_optimizer(model: NestedNER, config: TrainConfig) -> torch.optim.AdamW:
@@ -27,7 +29,12 @@ def make_optimizer(model: NestedNER, config: TrainConfig) -> torch.optim.AdamW:
             if chosen:
                 of = {"encoder": of_encoder, "full_lr": rate}
                 groups.append({"params": chosen, "lr": rate, "weight_decay": decay, **of})
-    return torch.optim.AdamW(groups, fused=model.device.type == "cuda" or None)
+    if model.device.type != "cuda":
+        return torch.optim.AdamW(groups)
+    # Rates are tensors there, so that a recorded step reads the present ones.
+    for group in groups:
+        group["lr"] = torch.tensor(group["lr"], device=model.device)
+    return torch.optim.AdamW(groups, fused=True, capturable=True)
 
 
 def rate_factor(step: int, steps: int, config: TrainConfig) -> float:
@@ -41,13 +48,54 @@ def rate_factor(step: int, steps: int, config: TrainConfig) -> float:
 def set_rates(optimizer: Any, factor: float) -> None:
     """Sets the learning rates of a step."""
     for group in optimizer.param_groups:
-        group["lr"] = group["full_lr"] * factor
+        rate = group["full_lr"] * factor
+        group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
 
 
 def rates_of(optimizer: Any) -> tuple[float, float]:
     """The learning rates of the encoder and of the head in the last step."""
     found = {group["encoder"]: float(group["lr"]) for group in optimizer.param_groups}
     return found.get(True, 0.0), found.get(False, 0.0)
+
+
+class Update:
+    """What a step does with the gradients: they are clipped, move the weights, and are gone.
+
+    Args:
+        model: whose weights.
+        optimizer: moves them.
+        accelerator: the machine.
+        clip: the largest norm of the gradient; 0: any.
+        recordings: where there are any, the work is recorded and replayed.
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizer: Any, accelerator: Any, clip: float, recordings: Recordings | None
+    ) -> None:
+        self._weights = [one for one in model.parameters() if one.requires_grad]
+        self._optimizer = optimizer
+        self._accelerator = accelerator
+        self._clip = clip
+        self._recordings = recordings
+
+    def __call__(self) -> None:
+        """Takes the step."""
+        if self._recordings is not None:
+            self._recordings.run("update", self._in_place)
+            return
+        self._step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def _step(self) -> None:
+        if self._clip:
+            self._accelerator.clip_grad_norm_(self._weights, self._clip)
+        self._optimizer.step()
+
+    def _in_place(self) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
+            self._step()
+        torch._foreach_zero_([one.grad for one in self._weights if one.grad is not None])
 
 
 class Average:
@@ -60,15 +108,15 @@ class Average:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self._names = [name for name, _ in model.named_parameters()]
-        self._weights = [one for _, one in model.named_parameters()]
-        self._averages = [one.detach().clone() for one in self._weights]
+        self._weights = [one.detach() for _, one in model.named_parameters()]
+        self._averages = [one.clone() for one in self._weights]
         self._decay = decay
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Counts in the weights after a step."""
         decay = min(self._decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self._averages, [one.detach() for one in self._weights], 1 - decay)
+        torch._foreach_lerp_(self._averages, self._weights, 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -82,7 +130,7 @@ class Average:
     @torch.no_grad()
     def _swap(self) -> None:
         for weight, average in zip(self._weights, self._averages, strict=True):
-            kept = weight.detach().clone()
+            kept = weight.clone()
             weight.copy_(average)
             average.copy_(kept)
 

@@ -67,8 +67,12 @@ class Shelf:
         """The sentence that each window of a batch belongs to, in order."""
         return np.repeat(numbers, self._counts[numbers])
 
-    def batch(self, numbers: np.ndarray) -> Batch:
-        """Sentences as :meth:`Pieces.together` puts them together."""
+    def longest(self, numbers: np.ndarray) -> int:
+        """Words of the longest of some sentences."""
+        return int(self._first.sizes[numbers].max())
+
+    def batch(self, numbers: np.ndarray, n: int) -> Batch:
+        """Sentences as :meth:`Pieces.together` puts them together, with room for n words."""
         counts = self._counts[numbers]
         before = np.cumsum(counts) - counts  # windows of the sentences before
         inner = np.arange(int(counts.sum())) - np.repeat(before, counts)
@@ -76,7 +80,6 @@ class Shelf:
         width = self._pieces.padded_width(int(self._windows.sizes[rows].max()))
         pieces, there = self._windows.padded(rows, width)
         lengths = self._first.sizes[numbers]
-        n = int(lengths.max())
         window, word = self._window.padded(numbers, n)
         origin = (before[:, None] + np.where(word, window, 0)) * width
         first = origin + np.where(word, self._first.padded(numbers, n)[0], 0)
@@ -90,10 +93,10 @@ class Shelf:
             int((last - first).max()) + 1,
         )
 
-    def observed(self, numbers: np.ndarray) -> PartialTrees:
-        """The partial trees of sentences."""
+    def observed(self, numbers: np.ndarray, n: int) -> PartialTrees:
+        """The partial trees of sentences, with room for n words."""
         lengths = self._first.sizes[numbers]
-        codes = self._codes.squares(numbers, lengths, int(lengths.max()), REJECTED)
+        codes = self._codes.squares(numbers, lengths, n, REJECTED)
         return PartialTrees(torch.from_numpy(codes), torch.from_numpy(lengths), *self._labels)
 
 

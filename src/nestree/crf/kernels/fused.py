@@ -161,7 +161,7 @@ def _was_checked(scores: Tensor) -> bool:
     """Whether an operation that just ran has raised the errors it found; it cannot while a CUDA graph is captured."""
     if torch.compiler.is_compiling():
         return False
-    return not (scores.is_cuda and torch.cuda.is_current_stream_capturing())
+    return not later.is_recorded(scores)
 
 
 def _unless_impossible(grad: Tensor, value: Tensor) -> Tensor:

@@ -10,8 +10,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import Tensor
+
 Check = Callable[[], None]
 """Waits for a kernel and raises what it found wrong."""
+
+
+def is_recorded(scores: Tensor) -> bool:
+    """Whether what is done now is captured in a CUDA graph: then nothing can be waited for, and nothing looked at."""
+    return scores.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 class _Here(threading.local):
