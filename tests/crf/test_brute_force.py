@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nestree.crf import TreeCRF, inside, masked_inside
+from nestree.crf import Doubts, TreeCRF, inside, masked_inside
+from nestree.crf.partial import Scope
 from tests.crf.brute_force import EveryTree
 from tests.crf.cases import NEVER, generator, interpreted, partial_trees, random_nesting, random_scores
 
@@ -187,6 +188,58 @@ def test_probability_under_any_mask(kind: str) -> None:
     every = [EveryTree(s) for s in scores]
     theirs = [e.masked(m) - e.log_partition for e, m in zip(every, mask, strict=True)]
     assert_same_with_gradients(TreeCRF(scores).log_prob(mask), theirs, scores)
+
+
+@pytest.mark.parametrize("scope", ["rejected", "all"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_probability_of_what_annotation_leaves_open(smoothing: float, scope: Scope) -> None:
+    """Every tree that a rule by rule reading of the annotation allows, times the weights of its labelled nodes."""
+    rng, lengths, entity_labels, labels = random.Random(4), [4, 3, 4, 1, 4], 2, 3
+    sets = torch.tensor([[0.3, 0.0, 1.0], [1.0, 1.0, 0.0], [0.5, 0.7, 1.0]], dtype=torch.float64)
+    spans = [random_nesting(rng, m, entity_labels, keep=0.3) for m in lengths]
+    spans[2] = [(1, 2, -2)]  # an entity with either label
+    doubts = [
+        Doubts(0),
+        Doubts(2, ((1, 1, 0),), ((0, 0, 2),)),
+        Doubts(-1, ((0, 1, 2), (1, 1, 0)), ((0, 2, 1), (3, 3, 0))),
+        Doubts(0, ((0, 0, 2),)),
+        None,
+    ]
+    scores = random_scores(len(lengths), 4, labels).requires_grad_()
+    partial = partial_trees(
+        spans, lengths, entity_labels=entity_labels, sets=sets.to(torch.get_default_device()), doubts=doubts
+    )
+    ours = TreeCRF(scores, lengths).log_prob(partial, smoothing=smoothing, scope=scope)
+    theirs = []
+    for b, m in enumerate(lengths):
+        mask = torch.zeros(m, m, labels, dtype=torch.float64)
+        for i in range(m):
+            for j in range(i, m):
+                weights, rejected = _allowed(i, j, spans[b], doubts[b] or Doubts(), sets.tolist())
+                for k, weight in enumerate(weights):
+                    other = smoothing if scope == "all" else 0.0
+                    mask[i, j, k] = smoothing if rejected else weight or other
+        e = EveryTree(scores[b, :m, :m])
+        theirs.append(e.masked(mask.to(scores.device)) - e.log_partition)
+    assert_same_with_gradients(ours, theirs, scores)
+    assert any(value > -1e6 for value in theirs)
+
+
+def _allowed(
+    i: int, j: int, spans: list[tuple[int, int, int]], doubts: Doubts, sets: list[list[float]]
+) -> tuple[list[float], bool]:
+    """The weights of the labels of a span, and whether it is rejected."""
+    for start, end, label in spans:
+        if (start, end) == (i, j):
+            return (sets[-1 - label] if label < 0 else [float(k == label) for k in range(3)]), False
+    if any(a < i <= b < j or i < a <= j < b for a, b, _ in spans):
+        return [0.0] * 3, True
+    found = [0.0, 0.0, 1.0] if doubts.otherwise < 0 else sets[doubts.otherwise]
+    for first, last, number in doubts.regions:
+        found = sets[number] if i <= last and first <= j else found
+    for first, last, number in doubts.spans:
+        found = sets[number] if (i, j) == (first, last) else found
+    return found, False
 
 
 def test_a_mask_of_ones_is_inside_and_a_whole_tree_is_its_score() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 import torch
 
-from nestree.crf import PartialTrees, spans_of
+from nestree.crf import Doubts, PartialTrees, Symbol, spans_of
 from tests.crf.cases import random_nesting
 
 
@@ -112,3 +113,38 @@ def test_wrong_arguments_are_refused() -> None:
         from_spans().mask(-0.1)
     with pytest.raises(ValueError, match=r"codes must be \[batch, n, n\]"):
         PartialTrees(torch.zeros(2, 3, 4, dtype=torch.int16), torch.tensor([1, 1]), 1)
+
+
+SETS = torch.tensor([[0.5, 0.0, 1.0], [1.0, 1.0, 0.0]])
+
+
+def test_open_spans_are_latent_and_uncertain_ones_observed() -> None:
+    partial = PartialTrees.from_spans(
+        [[(1, 2, -2)]], [4], entity_labels=2, sets=SETS, doubts=[Doubts(-1, ((3, 3, 0),), ((0, 1, 0),))]
+    )
+    # (0, 1) crosses the entity: what is said of it does not count.
+    assert partial.codes[0].tolist() == [[-1, -2, -1, -3], [-2, -1, -4, -3], [-2, -2, -1, -2], [-2, -2, -2, -3]]
+    glyphs = [[Symbol(value).glyph for value in row] for row in partial.symbols[0].tolist()]
+    assert glyphs == [["□", "○", "□", "□"], [" ", "□", "●", "□"], [" ", " ", "□", "○"], [" ", " ", " ", "□"]]
+    assert partial.mask()[0, 1, 2].tolist() == [1.0, 1.0, 0.0]
+    assert partial.mask()[0, 3, 3].tolist() == [0.5, 0.0, 1.0]
+    assert partial.mask(0.1, "all")[0, 3, 3].tolist() == pytest.approx([0.5, 0.1, 1.0])
+    assert partial.to("cpu").sets is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sets": SETS, "doubts": [Doubts(2)]}, "names? set 2; there are 2"),
+        ({"sets": SETS, "doubts": [Doubts(0, ((0, 4, 0),))]}, "not within its 4 words"),
+        ({"sets": SETS, "doubts": [None, None]}, "for 2 sentences, and there are 1"),
+        ({"sets": SETS[:, :2]}, r"weights \[set, 3\]"),
+        ({"sets": -SETS}, "weights >= 0"),
+        ({"sets": SETS, "spans": [[(0, 1, -3)]]}, "has label -3; entity labels are 0 to 1, sets -1 to -2"),
+        ({"spans": [[(0, 1, -1)]]}, "has label -1; entity labels are 0 to 1"),
+    ],
+)
+def test_doubts_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    spans = options.pop("spans", [[]])
+    with pytest.raises(ValueError, match=message):
+        PartialTrees.from_spans(spans, [4], entity_labels=2, **options)

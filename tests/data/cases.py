@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import strategies as st
 
-from nestree.data import Document, Entity, Splitter
+from nestree.data import Admissible, Document, Entity, Splitter
 
 CORPORA = Path(__file__).parent / "corpora"
 SHIPPED = {
@@ -43,6 +44,31 @@ WORDS = st.text(LETTERS, min_size=1, max_size=6).filter(lambda word: word == wor
 
 
 @st.composite
+def admissibles(draw: st.DrawFn, size: int) -> Admissible:
+    """Admissible spans of something that long."""
+    start = draw(st.integers(0, size - 1))
+    end, excluded = draw(st.integers(start + 1, size)), draw(st.booleans())
+    labels = draw(st.lists(LABELS if excluded else st.none() | LABELS, min_size=1, max_size=3, unique=True))
+    return Admissible(start, end, tuple(labels), excluded)
+
+
+@st.composite
+def incomplete(draw: st.DrawFn, document: Document) -> Document:
+    """A document that says that it is not annotated completely, or says nothing of it; on words, if it has any."""
+    words = document.tokens is not None and draw(st.booleans())
+    size = len(document.words) if words else len(document.text)
+    if not size:
+        return document
+    admissible = draw(st.lists(admissibles(size), max_size=2))
+    unknown = [(one.start, one.end) for one in draw(st.lists(admissibles(size), max_size=1))]
+    if words and document.tokens is not None:
+        admissible = [Admissible(*document.tokens.characters(*one[:2]), *one[2:]) for one in admissible]
+        unknown = [document.tokens.characters(*one) for one in unknown]
+    complete = draw(st.none() | st.lists(LABELS, max_size=2, unique=True).map(tuple))
+    return replace(document, admissible=tuple(admissible), unknown=tuple(unknown), complete_labels=complete)
+
+
+@st.composite
 def word_documents(draw: st.DrawFn, *, crossing: bool = True, sentences: bool = True) -> Document:
     """Documents of words, with entities on them."""
     words = draw(st.lists(WORDS, min_size=1, max_size=12))
@@ -55,7 +81,7 @@ def word_documents(draw: st.DrawFn, *, crossing: bool = True, sentences: bool = 
         spans = _nested(spans)
     cuts = sorted(set(draw(st.lists(st.integers(1, count - 1), max_size=2)))) if sentences and count > 1 else []
     borders = tuple(zip([0, *cuts], [*cuts, count], strict=True))
-    return Document.from_words(words, spans, sentences=borders)
+    return draw(incomplete(Document.from_words(words, spans, sentences=borders)))
 
 
 def _nested(spans: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
@@ -87,4 +113,4 @@ def text_documents(draw: st.DrawFn, *, pieces: bool = False, tokens: bool = Fals
             fragments = ((start, cut), (draw(st.integers(cut + 1, end - 1)), end))
         entities.append(Entity(start, end, draw(LABELS), fragments=fragments))
     document = Document(text, tuple(entities))
-    return Splitter().split(document) if tokens else document
+    return draw(incomplete(Splitter().split(document) if tokens else document))

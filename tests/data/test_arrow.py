@@ -15,8 +15,9 @@ from nestree.data.errors import DataError
 from nestree.data.formats import arrow
 from nestree.data.formats.arrow import DATASETS, PARQUET, documents_of
 from nestree.data.formats.base import Peek
-from nestree.data.model import Document, Entity, Tokens
+from nestree.data.model import Admissible, Document, Entity, Tokens
 from nestree.data.report import Report
+from tests.data.cases import admissibles
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -47,6 +48,7 @@ def documents(draw: st.DrawFn) -> Document:
         id=draw(st.sampled_from(["", "a1", "ä"])),
         complete_labels=draw(st.none() | st.lists(_LABELS, max_size=2).map(tuple)),
         unknown=tuple(map(tuple, draw(st.lists(ranges, max_size=2)) if text else ())),
+        admissible=tuple(draw(st.lists(admissibles(len(text)), max_size=2)) if text else ()),
         meta=draw(st.dictionaries(st.text(max_size=3), st.none() | st.integers() | st.lists(st.text(max_size=2)))),
     )
     if draw(st.booleans()):
@@ -340,7 +342,8 @@ def _tagged(datasets: Any) -> Any:
 
 def test_datasets_reads_what_we_write(datasets: Any, tmp_path: Path) -> None:
     document = Document.from_words(["e\u0301", "👾"], [(0, 2, "x")], id="a", meta={"k": None})
-    found = [document, Document("", complete_labels=())]
+    possible = Admissible(0, 1, ("x", None)), Admissible(0, 1, ("y",), excluded=True)
+    found = [document, Document("", complete_labels=()), Document("a", admissible=possible)]
     DATASETS.write(found, tmp_path / "x", {}, Report())
     loaded = datasets.load_from_disk(str(tmp_path / "x"))
     assert loaded[0]["text"] == "e\u0301 👾"
@@ -379,6 +382,35 @@ def test_sequences_of_objects_of_datasets_are_read(datasets: Any, tmp_path: Path
         dataset.save_to_disk(str(tmp_path / str(number)))
         expected = [Document("a b", (Entity(0, 3, "P"),))]
         assert _read(tmp_path / str(number)) == list(documents_of(dataset)) == expected
+
+
+def test_what_is_not_complete_is_counted_as_the_entities_are(tmp_path: Path) -> None:
+    row: dict[str, Any] = {"tokens": ["ab", "c", "de"], "entities": [{"start": 0, "end": 1, "label": "X"}]}
+    row |= {"unknown": [{"start": 1, "end": 3}], "admissible": [{"start": 0, "end": 2, "labels": ["X", None]}]}
+    (found,) = _read(_parquet(tmp_path / "x.parquet", [row]))
+    assert found.entities[0].tokens == (0, 1)
+    assert found.unknown == ((3, 7),)
+    assert found.admissible == (Admissible(0, 4, ("X", None)),)
+
+
+def test_admissible_spans_may_be_an_object_of_lists(tmp_path: Path) -> None:
+    row = {"text": "ab c", "entities": [{"start": 0, "end": 1, "label": "X"}]}
+    row |= {"admissible": {"start": [0, 3], "end": [2, 4], "not": [["X"], ["X", "Y"]]}}
+    (found,) = _read(_parquet(tmp_path / "x.parquet", [row]))
+    assert found.admissible == (Admissible(0, 2, ("X",), True), Admissible(3, 4, ("X", "Y"), True))
+
+
+def test_a_wrong_admissible_span_is_refused_with_its_row(tmp_path: Path) -> None:
+    row = {"text": "ab", "entities": [{"start": 0, "end": 1, "label": "X"}]}
+    row |= {"admissible": [{"start": 0, "end": 3, "labels": ["X"]}]}
+    with pytest.raises(DataError, match=r"row 1: the admissible span \[0, 3\) \['X'\] does not lie within the 2 char"):
+        _read(_parquet(tmp_path / "x.parquet", [row]))
+
+
+def test_a_column_admissible_of_another_kind_is_only_kept(tmp_path: Path) -> None:
+    row = {"text": "ab", "entities": [{"start": 0, "end": 1, "label": "X"}], "admissible": "in court"}
+    (found,) = _read(_parquet(tmp_path / "x.parquet", [row]))
+    assert (found.admissible, found.meta) == ((), {"admissible": "in court"})
 
 
 def test_of_several_splits_one_is_chosen(datasets: Any, tmp_path: Path) -> None:

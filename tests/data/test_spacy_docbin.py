@@ -17,6 +17,7 @@ from nestree.data.formats.base import Peek
 from nestree.data.formats.spacy_docbin import FORMAT, document_of
 from nestree.data.model import Document, Entity, Tokens
 from nestree.data.report import Report
+from tests.data.cases import admissibles
 
 spacy = pytest.importorskip("spacy")
 srsly = pytest.importorskip("srsly")
@@ -51,6 +52,7 @@ def documents(draw: st.DrawFn) -> Document:
         id=draw(st.sampled_from(["", "a1", "ä"])),
         complete_labels=draw(st.none() | st.lists(_LABELS, max_size=2).map(tuple)),
         unknown=draw(st.sampled_from([(), ((0, 1),)])),
+        admissible=tuple(draw(st.lists(admissibles(len(text)), max_size=2))),
         meta=draw(st.dictionaries(st.text(max_size=3), st.none() | st.integers() | st.lists(st.text(max_size=2)))),
     ).with_tokens(Tokens(starts, ends), sentences)
     return document if draw(st.booleans()) else replace(document, sentences=None)
@@ -269,7 +271,8 @@ def test_damage_is_an_error_or_goes_unseen_but_never_a_crash(tmp_path: Path, dat
 def test_wrong_user_data_and_offsets_are_errors_with_the_document(tmp_path: Path) -> None:
     path = _written(tmp_path / "x.spacy")
     message = _message(path)
-    for stored in ("no JSON", '["a"]', '{"other": 1}', 5, json.dumps({"unknown": [[0, 99]]})):
+    wrong = ({"unknown": [[0, 99]]}, {"admissible": [{"start": 0, "end": 1, "labels": []}]})
+    for stored in ("no JSON", '["a"]', '{"other": 1}', 5, *map(json.dumps, wrong)):
         message["user_data"][1] = srsly.msgpack_dumps({"nestree": stored})
         path.write_bytes(zlib.compress(srsly.msgpack_dumps(message)))
         with pytest.raises(DataError, match=r"x\.spacy: document 2: ") as caught:

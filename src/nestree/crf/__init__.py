@@ -3,9 +3,10 @@
 from nestree.crf.distribution import TreeCRF, inside, masked_inside, normalize_potentials
 from nestree.crf.kernels import backend
 from nestree.crf.kernels.errors import NoTreeError
-from nestree.crf.partial import PartialTrees, Symbol, spans_of
+from nestree.crf.partial import Doubts, PartialTrees, Symbol, spans_of
 
 __all__ = [
+    "Doubts",
     "NoTreeError",
     "PartialTrees",
     "Symbol",

@@ -76,10 +76,10 @@ class TreeCRF:
             raise ValueError(f"impossible is {impossible!r}; known are 'raise' and '-inf'.")
         strict = impossible == "raise"
         codes = self._codes(observed, smoothing, scope)
-        if codes is not None:
+        if isinstance(codes, SpanCodes):
             return self._kernels.log_prob(self._scores, self.lengths, codes, strict)
         # Both in float64, so that weights of 1 give a log probability of 0.
-        masked = self._kernels.inside(self._masked(observed), self.lengths)
+        masked = self._kernels.inside(mask_scores(self._scores.double(), codes), self.lengths)
         everything = self._kernels.inside(self._scores.double(), self.lengths)
         if strict and not torch.compiler.is_compiling() and not later.is_recorded(self._scores):
             errors.require_trees(masked.detach(), everything.detach())
@@ -90,7 +90,9 @@ class TreeCRF:
     ) -> Tensor:
         """Masked Inside: the log-sum over the trees that a mask allows. Shape: ``[batch]``."""
         codes = self._codes(observed, smoothing, scope)
-        return self._inside(self._masked(observed)) if codes is None else self._inside(self._scores, codes)
+        if isinstance(codes, SpanCodes):
+            return self._inside(self._scores, codes)
+        return self._inside(mask_scores(self._scores.double(), codes))
 
     @property
     def marginals(self) -> Tensor:
@@ -219,7 +221,7 @@ class TreeCRF:
     def _score_or_never(self, nodes: Tensor) -> Tensor:
         return torch.where((nodes < 0).all(-1).all(-1), NEVER, self.score(nodes))
 
-    def _masked(self, mask: object) -> Tensor:
+    def _check_mask(self, mask: object) -> Tensor:
         if not isinstance(mask, Tensor):
             raise TypeError(f"what was observed must be PartialTrees or a torch.Tensor, got {_name(mask)}.")
         if mask.shape != self.log_potentials.shape:
@@ -227,11 +229,12 @@ class TreeCRF:
                 f"the mask has shape {list(mask.shape)}, but log_potentials {list(self.log_potentials.shape)}; "
                 "both must be the same."
             )
-        if not torch.compiler.is_compiling() and mask.dtype != torch.bool:
+        unseen = torch.compiler.is_compiling() or later.is_recorded(mask)
+        if not unseen and mask.dtype != torch.bool:
             wrong = ~((mask >= 0) & (mask < float("inf")))
             if bool(wrong.any()):
                 self._refuse_weights(mask, wrong)
-        return mask_scores(self._scores.double(), mask)
+        return mask
 
     def _refuse_weights(self, mask: Tensor, wrong: Tensor) -> None:
         """Weights that are no weights are an error, unless they stand where there is no span."""
@@ -243,14 +246,16 @@ class TreeCRF:
                 f"span ({start}, {end}), label {label}; weights are finite and not negative."
             )
 
-    def _codes(self, observed: PartialTrees | Tensor, smoothing: float, scope: Scope) -> SpanCodes | None:
-        """The mask in its small form, or None for a dense one, which has no use for the other arguments."""
+    def _codes(self, observed: PartialTrees | Tensor, smoothing: float, scope: Scope) -> SpanCodes | Tensor:
+        """The mask in its small form if it has one, else dense. A dense one has no use for the other arguments."""
         if isinstance(observed, PartialTrees):
             self._check_partial(observed)
+            if observed.sets is not None:
+                return observed.mask(smoothing, scope, dtype=torch.float64)
             return observed.span_codes(smoothing, scope)
         if smoothing or scope != "rejected":
             raise ValueError("smoothing and scope go with PartialTrees; a dense mask holds its own weights.")
-        return None
+        return self._check_mask(observed)
 
     def _check_other(self, other: TreeCRF) -> None:
         if not isinstance(other, TreeCRF):

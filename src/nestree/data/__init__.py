@@ -12,7 +12,7 @@ from nestree.data.conversion import convert, fit
 from nestree.data.errors import DataError
 from nestree.data.formats import FORMATS, detect
 from nestree.data.formats.base import Format
-from nestree.data.model import Document, Entity, Source, Token, Tokens
+from nestree.data.model import Admissible, Document, Entity, Source, Token, Tokens
 from nestree.data.policies import Policies, apply, join_labels, split_label
 from nestree.data.reading import read, write
 from nestree.data.report import Note, Report
@@ -20,6 +20,7 @@ from nestree.data.splitting import Splitter, best_words, splitter_like
 
 __all__ = [
     "FORMATS",
+    "Admissible",
     "DataError",
     "Document",
     "Entity",

@@ -49,6 +49,19 @@ class Entity(NamedTuple):
         return self.token_start, self.token_end
 
 
+class Admissible(NamedTuple):
+    """What is known of a span that is not annotated for certain: characters ``[start, end)``.
+
+    ``labels``: the span is an entity with one of these; None among them: or it is no entity at all.
+    ``excluded``: the opposite: whatever the span is, it is not an entity with one of these labels.
+    """
+
+    start: int
+    end: int
+    labels: tuple[str | None, ...]
+    excluded: bool = False
+
+
 class Tokens(Sequence[Token]):
     """The tokens of a document, in order, without overlap. Kept as rows of numbers: corpora have many.
 
@@ -164,6 +177,7 @@ class Document:
         sentences: ranges of tokens that together are all of them; None if the corpus does not say.
         complete_labels: the labels that were annotated completely; of others, more may be there. None: all.
         unknown: ranges of characters in which nobody looked for entities.
+        admissible: spans that are not annotated for certain, with the labels that they may or cannot have.
         meta: whatever else a file says of the document.
         source: where it was read; not compared.
     """
@@ -175,6 +189,7 @@ class Document:
     id: str = ""
     complete_labels: tuple[str, ...] | None = None
     unknown: tuple[Range, ...] = ()
+    admissible: tuple[Admissible, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict, hash=False)
     source: Source | None = field(default=None, compare=False, repr=False)
 
@@ -187,6 +202,7 @@ class Document:
         id: str = "",  # noqa: A002  (the word that users look for)
         complete_labels: tuple[str, ...] | None = None,
         unknown: tuple[Range, ...] = (),
+        admissible: tuple[Admissible, ...] = (),
         meta: Mapping[str, Any] | None = None,
         source: Source | None = None,
     ) -> None:
@@ -194,6 +210,8 @@ class Document:
             raise TypeError(f"entities must be a tuple of Entity, found {type(entities[0]).__name__}.")
         if tokens is not None and type(tokens) is not Tokens:
             raise TypeError("tokens must be Tokens(starts, ends); of words there is Document.from_words.")
+        if admissible and type(admissible[0]) is not Admissible:
+            raise TypeError(f"admissible must be a tuple of Admissible, found {type(admissible[0]).__name__}.")
         # As the dataclass would do it, in one step: corpora have many documents.
         self.__dict__.update(
             text=text,
@@ -203,6 +221,7 @@ class Document:
             id=id,
             complete_labels=complete_labels,
             unknown=unknown,
+            admissible=tuple(admissible),
             meta={} if meta is None else meta,
             source=source,
         )
@@ -241,6 +260,11 @@ class Document:
         text = self.text
         return tuple([text[start:end] for start, end in self.tokens or ()])
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether it says that not everything in it is annotated, or not for certain."""
+        return self.complete_labels is not None or bool(self.unknown or self.admissible)
+
     def text_of(self, entity: Entity) -> str:
         """What the entity says; pieces of a discontinuous one are joined by spaces."""
         if entity.fragments:
@@ -276,8 +300,10 @@ def _check_words(words: Sequence[str], source: Source | None) -> None:
             )
 
 
-def out_of_range(start: Any, end: Any, label: Any, size: int, unit: str, source: Source | None) -> DataError:
-    """The error for an entity that is not within its document."""
+def out_of_range(
+    start: Any, end: Any, label: Any, size: int, unit: str, source: Source | None, *, what: str = "entity"
+) -> DataError:
+    """The error for an entity, or ``what`` else has offsets, that is not within its document."""
     found = f"[{start}, {end})"
     if isinstance(start, int) and isinstance(end, int):
         fault = "is empty" if start == end else "ends before it begins" if end < start else "does not lie within"
@@ -285,7 +311,7 @@ def out_of_range(start: Any, end: Any, label: Any, size: int, unit: str, source:
         fault = "is not a pair of whole numbers within"
     rest = "" if fault in ("is empty", "ends before it begins") else f" the {size} {unit} of the document"
     return DataError(
-        f"the entity {found} {shown(label)} {fault}{rest}",
+        f"the {what} {found} {shown(label)} {fault}{rest}",
         path=source.path if source else None,
         line=source.line if source else None,
         advice=f"Offsets count {unit} from 0, ends are exclusive.",

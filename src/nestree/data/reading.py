@@ -9,6 +9,7 @@ from pathlib import Path
 from nestree.data import files, formats
 from nestree.data.errors import DataError
 from nestree.data.formats.base import Format
+from nestree.data.formats.incomplete import fault
 from nestree.data.model import Document, out_of_range
 from nestree.data.report import Report
 
@@ -99,4 +100,6 @@ def _checked(document: Document) -> Document:
             raise out_of_range(start, end, label, size, "characters", document.source)
         if not isinstance(label, str) or not label.strip():
             raise DataError(f"{document.place_of(number)}: a label must be a string, found {label!r}")
+    for wrong in filter(None, (fault(one, size) for one in document.admissible)):
+        raise DataError((f"{document.place}: " if document.place else "") + wrong[0], advice=wrong[1])
     return document

@@ -66,6 +66,7 @@ def aligned(document: Document, text: str) -> Document:
         start, end = moved(entity.start, entity.end)
         return entity._replace(start=start, end=end, fragments=tuple(moved(*piece) for piece in entity.fragments))
 
+    moved_spans = [(one, moved(one.start, one.end)) for one in document.admissible]
     tokens = None
     if document.tokens is not None:
         places = [moved(*token) for token in document.tokens]
@@ -76,6 +77,7 @@ def aligned(document: Document, text: str) -> Document:
         entities=tuple(map(moved_entity, document.entities)),
         tokens=tokens,
         unknown=tuple(moved(*one) for one in document.unknown),
+        admissible=tuple(one._replace(start=start, end=end) for one, (start, end) in moved_spans),
     )
 
 
@@ -122,6 +124,11 @@ def joined(documents: Sequence[Document]) -> Document:
         documents[0].id,
         tuple(sorted(set.intersection(*complete))) if complete else None,
         tuple((start + offset, end + offset) for one, offset, _ in places for start, end in one.unknown),
+        tuple(
+            one._replace(start=one.start + offset, end=one.end + offset)
+            for document, offset, _ in places
+            for one in document.admissible
+        ),
         documents[0].meta,
         _common_source([one.source for one in documents]),
     )

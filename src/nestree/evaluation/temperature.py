@@ -171,7 +171,7 @@ Sentence = tuple[tuple[str, ...], list[tuple[int, int, str]]]
 
 def _complete(documents: Iterable[Document], report: Report) -> Iterator[Document]:
     for document in documents:
-        if document.complete_labels is None and not document.unknown:
+        if not document.incomplete:
             yield document
         else:
             report.note("incomplete", document.place, "it is not annotated completely", "left out")

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nestree.crf import PartialTrees, TreeCRF, normalize_potentials
+from nestree.crf import Doubts, PartialTrees, TreeCRF, normalize_potentials
+from nestree.crf.kernels.codes import REJECTED, mask_scores, span_grid
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import limit_of, load
 from nestree.model.folder import ENCODER as ENCODER
@@ -54,6 +55,8 @@ class NestedNER(Saved):
         self.pieces = Pieces(tokenizer, limit_of(encoder, tokenizer))
         hidden = int(settings.hidden_size)
         self.scorer = SpanScorer(hidden, config.all_labels, kind=config.scorer, dropout=config.dropout)
+        self.label_shift: Tensor | None = None
+        """Added to the log potentials in training, and in training only. Shape: ``[label]``"""
 
     @classmethod
     def create(cls, config: ModelConfig) -> NestedNER:
@@ -81,6 +84,8 @@ class NestedNER(Saved):
     def loss(self, batch: Batch, observed: PartialTrees) -> Tensor:
         """What training makes small, the mean over sentences. Shape: ``[]``."""
         scores = self(batch)
+        if self.label_shift is not None:
+            scores = scores + self.label_shift
         if self.config.loss == "local":
             return _local_loss(scores, observed, len(self.config.labels))
         crf = TreeCRF(scores, batch.lengths)
@@ -93,13 +98,36 @@ class NestedNER(Saved):
             value = value - self.config.entropy_weight * crf.entropy.mean()
         return value
 
-    def observed(self, spans: Sequence[Sequence[tuple[int, int, str]]], lengths: Sequence[int]) -> PartialTrees:
-        """Annotated entities, words half-open, as partial trees."""
+    def observed(
+        self,
+        spans: Sequence[Sequence[tuple[int, int, str | int]]],
+        lengths: Sequence[int],
+        *,
+        sets: Sequence[Sequence[float]] = (),
+        doubts: Sequence[Doubts | None] | None = None,
+    ) -> PartialTrees:
+        """Annotated entities, words half-open, as partial trees.
+
+        Args:
+            spans: of each sentence start, end and label; or a number of a set of labels, one of which it has.
+            lengths: words in each sentence.
+            sets: sets of labels: the weight of each entity label, and of being no entity.
+            doubts: what each sentence's annotation leaves open (:class:`nestree.crf.Doubts`).
+        """
         number = {label: at for at, label in enumerate(self.config.labels)}
-        inclusive = [[(start, end - 1, number[label]) for start, end, label in one] for one in spans]
-        labels = len(self.config.labels)
+        inclusive = [
+            [(start, end - 1, -1 - of if isinstance(of, int) else number[of]) for start, end, of in one]
+            for one in spans
+        ]
+        labels, latent = len(self.config.labels), self.config.latent_labels
+        rows = [[*row[:labels], *[row[labels]] * latent] for row in sets]
         return PartialTrees.from_spans(
-            inclusive, lengths, entity_labels=labels, latent_labels=self.config.latent_labels
+            inclusive,
+            lengths,
+            entity_labels=labels,
+            latent_labels=latent,
+            sets=torch.tensor(rows, dtype=torch.float32) if rows else None,
+            doubts=doubts,
         )
 
     # --- Decoding ---
@@ -161,7 +189,12 @@ class NestedNER(Saved):
 
 
 def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> Tensor:
-    """One softmax per span: entities their label, all other spans the first latent label; the mean over sentences."""
+    """One softmax per span: entities their label, all other spans the first latent label; the mean over sentences.
+
+    Where annotation leaves several labels open, their probabilities are added up, by their weights.
+    """
+    if observed.sets is not None:
+        return _local_loss_of_sets(scores, observed)
     codes = observed.codes.to(scores.device).long()
     n = codes.shape[1]
     grid = torch.ones(n, n, dtype=torch.bool, device=codes.device).triu()
@@ -169,6 +202,15 @@ def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> T
     targets = torch.where(codes >= 0, codes, entity_labels).masked_fill(~grid, -100)
     total = nn.functional.cross_entropy(scores.flatten(0, 2), targets.flatten(), ignore_index=-100, reduction="sum")
     return total / len(codes)
+
+
+def _local_loss_of_sets(scores: Tensor, observed: PartialTrees) -> Tensor:
+    mask, entity_labels = observed.mask(), observed.entity_labels
+    none = torch.arange(mask.shape[3], device=mask.device) >= entity_labels
+    mask = torch.where((observed.codes == REJECTED)[..., None], none.to(mask.dtype), mask)
+    grid = span_grid(observed.lengths, mask.shape[1])
+    allowed = mask_scores(scores, mask).logsumexp(-1)
+    return torch.where(grid, scores.logsumexp(-1) - allowed, 0.0).sum() / len(mask)
 
 
 def _local_spans(scores: Tensor, lengths: Tensor, labels: Sequence[str]) -> list[list[Span]]:

@@ -69,6 +69,7 @@ class Loader:
         sentences: all that there is to learn from.
         config: batch size, budget, seed, masking.
         process: the number of this process, and how many there are.
+        sets: sets of labels that the sentences name.
         for_gpu: whether to put tensors where a GPU can fetch them by itself, and to make few shapes.
     """
 
@@ -79,16 +80,23 @@ class Loader:
         config: TrainConfig,
         *,
         process: tuple[int, int] = (0, 1),
+        sets: Sequence[Sequence[float]] = (),
         for_gpu: bool = False,
     ) -> None:
         self._model = model
         self._sentences = sentences
         self._cuts = [cut for some in _some(sentences, 4096) for cut in model.pieces.cut([one.words for one in some])]
         observed = [
-            model.observed([one.spans for one in some], [len(one.words) for one in some])
+            model.observed(
+                [one.spans for one in some],
+                [len(one.words) for one in some],
+                sets=sets,
+                doubts=[one.doubts for one in some],
+            )
             for some in _some(sentences, 64)
         ]
-        self._shelf = Shelf(model.pieces, self._cuts, observed)
+        rows = observed[0].sets
+        self._shelf = Shelf(model.pieces, self._cuts, observed, None if rows is None else rows.to(model.device))
         self._config = config
         self._process = process
         self._for_gpu = for_gpu
@@ -202,9 +210,9 @@ def shares(seed: int, epoch: int, owners: np.ndarray, width: int) -> np.ndarray:
 
 
 def _pinned(part: Part) -> Part:
-    codes, lengths = part.observed.codes.pin_memory(), part.observed.lengths.pin_memory()
-    observed = PartialTrees(codes, lengths, part.observed.entity_labels, part.observed.latent_labels)
-    return Part(part.batch.pinned(), observed)
+    observed = part.observed
+    pinned = replace(observed, codes=observed.codes.pin_memory(), lengths=observed.lengths.pin_memory())
+    return Part(part.batch.pinned(), pinned)
 
 
 def _some(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:

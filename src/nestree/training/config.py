@@ -47,6 +47,9 @@ class TrainConfig:
     same_span: str = _key("composite", "data", "several labels on one span", POLICIES["same_span"])
     discontinuous: str = _key("error", "data", "entities of several pieces", POLICIES["discontinuous"])
     missing_labels: str = _key("error", "data", "labels of dev that train does not have", ("error", "ignore"))
+    annotated_share: float = _key(
+        0.0, "data", "where annotation is not complete, the share of entities that are annotated; 0: estimated"
+    )
     words: str = _key("punctuation", "data", "how text without words is split", tuple(WORDS))
     sentences: str = _key("sentencex", "data", "how text without sentences is split", tuple(SENTENCES))
     language: str = _key("en", "data", "language of the text, for splitting")
@@ -64,6 +67,9 @@ class TrainConfig:
     clip: float = _key(1.0, "training", "largest norm of the gradient; 0: any")
     mask: float = _key(0.15, "training", "share of pieces that are hidden from the encoder, anew in each epoch")
     ema: float = _key(0.999, "training", "keep an average of the weights with this decay, and use it; 0: none")
+    balance: float = _key(
+        0.0, "training", "favour rare labels: how much of their rareness the model need not learn (0.5 is much)"
+    )
     patience: int = _key(0, "training", "stop after so many epochs without a better dev F1; 0: never")
 
     seed: int = _key(0, "run", "of everything random")
@@ -84,7 +90,16 @@ class TrainConfig:
         for name in ("epochs", "batch_size", "budget", "log_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        for name in ("encoder_lr", "head_lr", "weight_decay", "clip", "patience", "checkpoint_every", "seed"):
+        for name in (
+            "encoder_lr",
+            "head_lr",
+            "weight_decay",
+            "clip",
+            "balance",
+            "patience",
+            "checkpoint_every",
+            "seed",
+        ):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be a number, 0 or more.")
         if self.seed >= 2**32:
@@ -93,7 +108,7 @@ class TrainConfig:
             raise ValueError(f"entropy_weight is {self.entropy_weight}; it must be a number.")
         if not self.encoder:
             raise ValueError("encoder is empty; name one, or leave it out.")
-        for name in ("warmup", "mask", "ema"):
+        for name in ("warmup", "mask", "ema", "annotated_share"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and less than 1.")
         self.model(("checked",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,21 +11,27 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
+from nestree.crf import Doubts
 from nestree.data import Document, Report, Splitter, apply, read, split_label
 from nestree.data.errors import DataError
 from nestree.data.formats import detect, get
 from nestree.data.statistics import Statistics, count
 from nestree.evaluation.metrics import keys, unreachable
 from nestree.training.config import TrainConfig
+from nestree.training.incomplete import Openings, annotated_shares, described, labels_in_doubt
 
-Spans = tuple[tuple[int, int, str], ...]
+Spans = tuple[tuple[int, int, str | int], ...]
 
 
 class Sentence(NamedTuple):
-    """Words, and their entities: start, end (half-open, in words), label."""
+    """Words, and their entities: start, end (half-open, in words), label; and what annotation leaves open.
+
+    In place of a label there may be the number of a set of labels, one of which it has.
+    """
 
     words: tuple[str, ...]
     spans: Spans
+    doubts: Doubts | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,8 @@ class Corpus:
         dev: as read; gold is what it says.
         sentences: of train, with entities that a tree can hold.
         labels: of those entities, joined ones included.
+        sets: sets of labels that spans may have where annotation is not complete or not certain: a weight for each
+            label, and for being no entity.
         report: what the policies did to train.
         notes: what the user should know before training.
     """
@@ -69,6 +78,7 @@ class Corpus:
     labels: tuple[str, ...]
     report: Report
     notes: tuple[str, ...] = field(default=())
+    sets: tuple[tuple[float, ...], ...] = field(default=())
 
 
 def load_part(
@@ -100,11 +110,14 @@ def _check_text(document: Document) -> None:
 
 
 def fingerprint(documents: Iterable[Document]) -> str:
-    """SHA-256 over words, sentences and entities."""
+    """SHA-256 over words, sentences and entities, and what annotation leaves open."""
     digest = hashlib.sha256()
     for document in documents:
         entities = [(one.start, one.end, one.label, one.fragments) for one in document.entities]
-        digest.update(repr((document.words, document.sentences, entities)).encode("utf-8", "surrogatepass"))
+        found: tuple[object, ...] = (document.words, document.sentences, entities)
+        if document.incomplete:
+            found = (*found, document.complete_labels, document.unknown, document.admissible)
+        digest.update(repr(found).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
@@ -123,8 +136,7 @@ def prepare(train: Part, dev: Part, config: TrainConfig) -> Corpus:
             )
     report = Report()
     fitted = [apply(document, config.policies, report) for document in train.documents]
-    sentences = tuple(sentence for document in fitted for sentence in _sentences(document))
-    labels = tuple(sorted({label for sentence in sentences for _, _, label in sentence.spans}))
+    labels = tuple(sorted({entity.label for one in fitted for entity in one.entities} | labels_in_doubt(fitted)))
     if not labels:
         raise DataError(
             f"no entity of the training data can be learned: {'; '.join(report.summary())}",
@@ -134,15 +146,30 @@ def prepare(train: Part, dev: Part, config: TrainConfig) -> Corpus:
     notes = [*_missing(labels, dev, config), *_unreachable(dev)]
     if train.fingerprint == dev.fingerprint:
         notes.append("training and dev data are the same: scores will say what was learned by heart")
-    incomplete = sum(one.complete_labels is not None or bool(one.unknown) for one in train.documents)
+    incomplete = sum(document.incomplete for document in fitted)
+    shares = {}
     if incomplete:
-        notes.append(
-            f"{incomplete} training documents say they are not annotated completely; they are taken as complete"
-        )
-    return Corpus(train, dev, sentences, labels, report, tuple(notes))
+        shares = annotated_shares(fitted, dev.documents, labels, config.annotated_share, train.path)
+        notes += described(shares, incomplete)
+    openings = Openings(labels, shares, report)
+    sentences = tuple(sentence for document in fitted for sentence in _sentences(document, openings))
+    return Corpus(train, dev, sentences, labels, report, tuple(notes), openings.sets)
 
 
-def _sentences(document: Document) -> Iterator[Sentence]:
+def label_shift(corpus: Corpus, strength: float, latent_labels: int) -> list[float]:
+    """What to add to the log potentials of each label in training, so that rare ones are favoured in prediction.
+
+    It is the logarithm of how frequent a label is, beside the most frequent one, times the strength. What is added
+    for a model to learn with, it need not learn itself: when it predicts, its scores are as if labels were alike.
+    """
+    spans = [label for sentence in corpus.sentences for _, _, label in sentence.spans if isinstance(label, str)]
+    found = Counter(part for label in spans for part in split_label(label))
+    most = max(found.values())
+    rarest = [min(max(1, found[part]) for part in split_label(label)) for label in corpus.labels]
+    return [strength * math.log(number / most) for number in rarest] + [0.0] * latent_labels
+
+
+def _sentences(document: Document, openings: Openings) -> Iterator[Sentence]:
     """The sentences of a document to which policies were applied."""
     waiting = sorted((one.token_start or 0, one.token_end or 0, one.label) for one in document.entities)
     at = 0
@@ -152,7 +179,8 @@ def _sentences(document: Document) -> Iterator[Sentence]:
             first, last, label = waiting[at]
             spans.append((first - start, last - start, label))
             at += 1
-        yield Sentence(document.words[start:end], tuple(spans))
+        further, doubts = openings.of_sentence(document, start, end, spans)
+        yield Sentence(document.words[start:end], (*spans, *further), doubts)
 
 
 def _missing(labels: Sequence[str], dev: Part, config: TrainConfig) -> Iterator[str]:

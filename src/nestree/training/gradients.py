@@ -107,7 +107,8 @@ class Gradients:
         def work(share: float | Tensor, codes: Tensor, lengths: Tensor, *tensors: Tensor) -> Tensor:
             return self._of(batch.with_tensors(tensors), replace(observed, codes=codes, lengths=lengths), share)
 
-        key = (batch.pieces.shape, batch.first.shape, batch.most if self._most_pieces_count else 0)
+        most = batch.most if self._most_pieces_count else 0
+        key = (batch.pieces.shape, batch.first.shape, most, observed.sets is None)
         loss = recordings.run(key, work, share, observed.codes, observed.lengths, *batch.tensors)
         assert loss is not None
         return loss

@@ -26,7 +26,7 @@ from nestree.prediction import Pages
 from nestree.training import checkpoints, machine
 from nestree.training.batching import Loader, Step
 from nestree.training.config import TrainConfig
-from nestree.training.data import Corpus
+from nestree.training.data import Corpus, label_shift
 from nestree.training.errors import TrainingError
 from nestree.training.folder import RunFolder
 from nestree.training.gradients import Gradients, diverged, too_long
@@ -252,11 +252,16 @@ class Trainer:
         process = accelerator.process_index, accelerator.num_processes
         torch.manual_seed(config.seed)
         self.model = NestedNER.create(config.model(self.corpus.labels)).to(accelerator.device).train()
+        if config.balance:
+            shift = label_shift(self.corpus, config.balance, config.latent_labels)
+            self.model.label_shift = torch.tensor(shift, device=accelerator.device)
         self.parameters = [one for one in self.model.parameters() if one.requires_grad]
         self.optimizer = accelerator.prepare(make_optimizer(self.model, config))
         self.average = Average(self.model, config.ema) if config.ema else None
         on_gpu = accelerator.device.type == "cuda"
-        self.loader = Loader(self.model, self.corpus.sentences, config, process=process, for_gpu=on_gpu)
+        self.loader = Loader(
+            self.model, self.corpus.sentences, config, process=process, sets=self.corpus.sets, for_gpu=on_gpu
+        )
         self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
         self.steps = config.epochs * self.loader.steps
         # With a scaler, as for fp16, the factor of the loss is kept elsewhere and changes.

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nestree.crf import PartialTrees
-from nestree.crf.kernels.codes import REJECTED
+from nestree.crf.kernels.codes import FIRST_SET, REJECTED
 from nestree.model.pieces import Batch, Cut, Pieces
 
 
@@ -50,9 +51,12 @@ class Shelf:
         pieces: what cut the sentences.
         cuts: the sentences.
         observed: a partial tree for each, in any number of batches.
+        sets: the sets of labels that these trees name, if they do, where the model is.
     """
 
-    def __init__(self, pieces: Pieces, cuts: Sequence[Cut], observed: Sequence[PartialTrees]) -> None:
+    def __init__(
+        self, pieces: Pieces, cuts: Sequence[Cut], observed: Sequence[PartialTrees], sets: Tensor | None = None
+    ) -> None:
         self._pieces = pieces
         self._windows = Ragged([row for cut in cuts for row in cut.windows])
         self._counts = np.array([len(cut.windows) for cut in cuts], dtype=np.int64)
@@ -62,6 +66,8 @@ class Shelf:
         self._last = Ragged([cut.last for cut in cuts])
         self._codes = Ragged([square for some in observed for square in _squares(some)])
         self._labels = observed[0].entity_labels, observed[0].latent_labels
+        self._sets = sets
+        self._open = np.array([bool((square <= FIRST_SET).any()) for some in observed for square in _squares(some)])
 
     def windows(self, numbers: np.ndarray) -> np.ndarray:
         """The sentence that each window of a batch belongs to, in order."""
@@ -97,7 +103,8 @@ class Shelf:
         """The partial trees of sentences, with room for n words."""
         lengths = self._first.sizes[numbers]
         codes = self._codes.squares(numbers, lengths, n, REJECTED)
-        return PartialTrees(torch.from_numpy(codes), torch.from_numpy(lengths), *self._labels)
+        sets = self._sets if self._open[numbers].any() else None
+        return PartialTrees(torch.from_numpy(codes), torch.from_numpy(lengths), *self._labels, sets)
 
 
 def _squares(observed: PartialTrees) -> list[np.ndarray]:

@@ -11,6 +11,8 @@ LATENT = -1
 """The span may be a tree node, with a latent label."""
 REJECTED = -2
 """The span crosses an observed one, lies below the diagonal, or reaches past the sentence's end."""
+FIRST_SET = -3
+"""The span's labels weigh what the first set says; ``FIRST_SET - s`` names set s. Kernels take a dense mask then."""
 
 
 class SpanCodes(NamedTuple):
@@ -31,8 +33,8 @@ class SpanCodes(NamedTuple):
         codes = self.codes[..., None]
         label = torch.arange(labels, device=codes.device)
         allowed = (codes == label) | ((codes == LATENT) & (label >= self.entity_labels))
-        rejected, other, one = codes.new_tensor([self.rejected_weight, self.other_weight, 1.0], dtype=dtype)
-        return torch.where(allowed, one, torch.where(codes == REJECTED, rejected, other))
+        mask = torch.full(allowed.shape, self.other_weight, dtype=dtype, device=codes.device)
+        return mask.masked_fill_(codes == REJECTED, self.rejected_weight).masked_fill_(allowed, 1.0)
 
 
 def span_grid(lengths: Tensor, n: int) -> Tensor:

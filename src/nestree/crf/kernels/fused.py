@@ -17,6 +17,7 @@ from torch.autograd import Function
 
 from nestree.crf.kernels import errors, later, plain
 from nestree.crf.kernels.codes import SpanCodes
+from nestree.crf.kernels.ops import operation as find
 from nestree.crf.kernels.ops import operations, scaled
 
 NEVER = float("-inf")
@@ -118,9 +119,10 @@ def _slopes(
 
 def _call(ctx: Any, name: str, operation: str, *arguments: Any) -> tuple[Tensor, Tensor]:
     """Calls an operation in a forward pass; what a GPU finds wrong, the backward pass raises (:func:`_settle`)."""
-    call = getattr(operations(name), operation)
+    call = find(name, operation, arguments[0])
     if name != "triton" or torch.compiler.is_compiling():
-        return call(*arguments)
+        results: tuple[Tensor, Tensor] = call(*arguments)
+        return results
     results, ctx.checks = later.collecting(call, *arguments)
     return results
 

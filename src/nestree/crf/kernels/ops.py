@@ -42,6 +42,7 @@ NewState = Callable[[Tensor, int, bool], Tensor]
 """An empty tensor for what a value keeps for its gradient: from scores, how many charts, whether along a direction."""
 
 _libraries: dict[str, torch.library.Library] = {}
+_kernels: dict[tuple[str, str, str], Callable[..., Any]] = {}
 
 
 def define(backend: str, new_state: NewState, layout: torch.memory_format) -> None:
@@ -83,7 +84,8 @@ def implement(backend: str, device: str, kernels: Mapping[str, Any]) -> None:
     """
     for name, schema in _SCHEMAS.items():
         if name in kernels:
-            _libraries[backend].impl(name, _with_mask(kernels[name], schema), device)
+            kernel = _kernels[backend, name, device.lower()] = _with_mask(kernels[name], schema)
+            _libraries[backend].impl(name, kernel, device)
 
 
 def _with_mask(kernel: Callable[..., Any], schema: str) -> Callable[..., Any]:
@@ -102,6 +104,21 @@ def _with_mask(kernel: Callable[..., Any], schema: str) -> Callable[..., Any]:
 def operations(backend: str) -> Any:
     """The operations of a backend."""
     return getattr(torch.ops, f"nestree_{backend}")
+
+
+def operation(backend: str, name: str, scores: Tensor) -> Callable[..., Any]:
+    """One operation for these scores: its kernel itself where nobody could have a say in between.
+
+    The way through torch's dispatcher takes longer than a small kernel runs. Tensors that stand for others (in
+    ``torch.compile``, ``torch.func``, under a mode) need it.
+    """
+    watched = torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or type(scores) is not Tensor
+    if not watched and not torch._C._functorch.is_functorch_wrapped_tensor(scores):
+        kernel = _kernels.get((backend, name, scores.device.type))
+        if kernel is not None:
+            return kernel
+    found: Callable[..., Any] = getattr(operations(backend), name)
+    return found
 
 
 def chart_count(codes: Tensor | None, with_plain: bool) -> int:

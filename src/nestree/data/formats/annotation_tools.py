@@ -1,47 +1,102 @@
 """Exports of annotation tools: Prodigy, doccano, Label Studio. All count characters, ends exclusive.
 
-What a tool says was not accepted (rejected, skipped, cancelled) is counted and left out.
+What a tool says was not accepted (rejected, skipped, cancelled) is counted and left out, unless it was a question
+about spans: then the answer is known, and the rest is not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nestree.data.errors import shown
+from nestree.data.formats import incomplete
 from nestree.data.formats.base import Format, Options, Peek, Record, choice, kept_entities, meta_beside, note_losses
 from nestree.data.formats.records import items, write_array, write_lines
-from nestree.data.model import Document, Entity, Tokens
+from nestree.data.model import Admissible, Document, Entity, Range, Tokens
 from nestree.data.report import Report
+
+_UNKNOWN_LABEL = "label of regions in which nobody looked for entities; they are no entities"
+
+
+class _Annotation(NamedTuple):
+    """What regions of a text say."""
+
+    entities: tuple[Entity, ...] = ()
+    unknown: tuple[Range, ...] = ()
+    admissible: tuple[Admissible, ...] = ()
+
+    @classmethod
+    def of(cls, spans: Iterable[Entity], unknown_label: str | None) -> _Annotation:
+        """Entities, but for those with the label of regions that nobody looked at."""
+        spans = list(spans)
+        unknown = dict.fromkeys((one.start, one.end) for one in spans if one.label == unknown_label)
+        return cls(tuple(one for one in spans if one.label != unknown_label), tuple(unknown))
+
+    def refuted(self) -> _Annotation:
+        """The same, after somebody said that none of these entities is right."""
+        excluded = tuple(Admissible(one.start, one.end, (one.label,), excluded=True) for one in self.entities)
+        return self._replace(entities=(), admissible=excluded)
+
+    def beside(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Fields of a document, with those that a task says by itself."""
+        unknown, admissible = said["unknown"] + self.unknown, said["admissible"] + self.admissible
+        return {**said, "entities": self.entities, "unknown": unknown, "admissible": admissible}
+
 
 # --- Prodigy ---------------------------------------------------------------------------------------------------------
 
 
+_OF_EXAMPLES = ("text", "tokens", "spans", "answer", "id", *incomplete.KEYS)
+
+
 def read_prodigy(path: Path, options: Options, report: Report) -> Iterator[Document]:
-    """Examples of Prodigy (``db-out``). Ends are exclusive, in characters; ``token_end`` is inclusive and not used."""
+    """Examples of Prodigy (``db-out``). Ends are exclusive, in characters; ``token_end`` is inclusive and not used.
+
+    Of a binary example, a question about its spans, only the answer is known: the rest of the text is unknown.
+    """
     for record in items(path):
         values = record.values
-        answer = record.get("answer", str, "accept")
-        if answer != "accept":
+        answer, is_binary = record.get("answer", str, "accept"), values.get("_is_binary") is True
+        rejected = answer == "reject" and is_binary and bool(values.get("spans"))
+        if answer != "accept" and not rejected:
             report.note("not accepted", record.place, f"the answer is {answer!r}", "left out")
             continue
         text = record.need("text", str)
         if not {"spans", "answer", "tokens", "_input_hash"} & set(values):
             record.refuse("there are no 'spans', and nothing else that Prodigy writes", "Is this another format?")
-        entities = [
+        spans = [
             part.entity(
                 text, part.need("start", int), part.need("end", int), part.need("label", str), part.values.get("score")
             )
             for part in _parts(record, "spans")
         ]
         tokens = [(part.need("start", int), part.need("end", int)) for part in _parts(record, "tokens")]
-        meta = {key: value for key, value in values.items() if key not in ("text", "spans", "tokens", "answer", "id")}
+        annotation = _Annotation.of(spans, options.get("unknown_label"))
+        if rejected:
+            annotation = annotation.refuted()
+        said = annotation.beside(incomplete.fields_of_task(record, values.get("meta"), text))
+        if is_binary:
+            said["unknown"] = ((0, len(text)),) if text else ()
         name = str(record.get("id", (str, int), ""))
-        found = Document(text, tuple(entities), id=name, meta=meta, source=record.source)
+        found = Document(text, **said, id=name, meta=_prodigy_meta(values), source=record.source)
         yield _with_tokens(found, tokens, record) if tokens else found
+
+
+def _prodigy_meta(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What an example says besides."""
+    used = (*_OF_EXAMPLES, "_is_binary") if values.get("_is_binary") is True else _OF_EXAMPLES
+    meta = {key: value for key, value in values.items() if key not in used}
+    inner = meta.get("meta")
+    if isinstance(inner, dict) and set(incomplete.KEYS) & set(inner):
+        meta["meta"] = incomplete.without(inner)
+        if not meta["meta"]:
+            del meta["meta"]
+    return meta
 
 
 def _with_tokens(document: Document, tokens: list[tuple[int, int]], record: Record) -> Document:
@@ -60,7 +115,7 @@ def write_prodigy(documents: Iterable[Document], path: Path, options: Options, r
 
     def objects() -> Iterator[dict[str, Any]]:
         for document in documents:
-            note_losses(document, report, keeps=("text", "tokens", "scores", "id", "meta"))
+            note_losses(document, report, keeps=("text", "tokens", "scores", "id", "incomplete annotation", "meta"))
             values: dict[str, Any] = {"text": document.text}
             if document.tokens is not None:
                 values["tokens"] = [
@@ -74,10 +129,23 @@ def write_prodigy(documents: Iterable[Document], path: Path, options: Options, r
                     span |= {"token_start": entity.token_start, "token_end": entity.token_end - 1}
                 values["spans"].append(span | ({} if entity.score is None else {"score": entity.score}))
             name = {"id": document.id} if document.id else {}
-            own = ("text", "tokens", "spans", "answer", "id")
-            yield {**meta_beside(document, own, report), **name, **values, "answer": "accept"}
+            yield {**_example_meta(document, report), **name, **values, "answer": "accept"}
 
     write_lines(objects(), path)
+
+
+def _example_meta(document: Document, report: Report) -> dict[str, Any]:
+    """What an example says besides; in its own ``meta`` what is not complete."""
+    own = (*_OF_EXAMPLES, "_is_binary") if document.meta.get("_is_binary") is True else _OF_EXAMPLES
+    meta, said = meta_beside(document, own, report), incomplete.values(document)
+    inner = meta.get("meta")
+    if isinstance(inner, dict):
+        meta["meta"] = {**meta_beside(replace(document, meta=inner), incomplete.KEYS, report), **said}
+    elif said:
+        if inner is not None:
+            report.note("not kept", document.place, "the field 'meta', which means something else there", "meta")
+        meta["meta"] = said
+    return meta
 
 
 # --- doccano ---------------------------------------------------------------------------------------------------------
@@ -153,6 +221,7 @@ def looks_like_doccano(peek: Peek) -> bool:
 
 
 _WHICH = ("error", "first", "last")
+_SEVERAL = ("entities", "admissible")
 _OF_TASKS = {"id", "data", "annotations", "completions", "predictions"}
 
 
@@ -162,12 +231,13 @@ def read_label_studio(path: Path, options: Options, report: Report) -> Iterator[
     Offsets that only fit when UTF-16 units are counted, as browsers do, are counted like that.
     """
     choice(options, "annotation", _WHICH)
+    choice(options, "several", _SEVERAL)
     for record in items(path):
         values = record.values
         if "annotations" in values or "completions" in values or "predictions" in values:
             found = _task(record, options, report)
         else:
-            found = _minimal(record, report)
+            found = _minimal(record, options, report)
         if found is not None:
             yield found
 
@@ -181,6 +251,9 @@ def _task(record: Record, options: Options, report: Report) -> Document | None:
     for _ in range(len(annotations) - len(finished)):
         report.note("not accepted", record.place, "the annotation was cancelled", "left out")
     others = sorted(set(record.values) - _OF_TASKS)
+    of_task = record.values.get("meta")
+    if isinstance(of_task, dict) and not incomplete.without(of_task):
+        others = [name for name in others if name != "meta"]
     if others and not report.counts["other fields"]:
         report.note("other fields", record.place, f"tasks also say {', '.join(others)}", "not read")
     truth = [part for part in finished if part.values.get("ground_truth")] or finished
@@ -196,10 +269,10 @@ def _task(record: Record, options: Options, report: Report) -> Document | None:
         if not annotations:
             report.note("not annotated", record.place, "the task is not annotated", "left out")
         return None
-    entities = _results(truth[0], text, options, report)
-    meta = {name: value for name, value in data.values.items() if name != key}
+    said = _results(truth[0], text, options, report).beside(incomplete.fields_of_task(data, of_task, text))
+    meta = {name: value for name, value in incomplete.without(data.values).items() if name != key}
     name = str(record.get("id", (str, int), ""))
-    return Document(text, entities, id=name, meta=meta, source=record.source)
+    return Document(text, **said, id=name, meta=meta, source=record.source)
 
 
 def _text_key(data: Record, options: Options) -> str:
@@ -213,7 +286,7 @@ def _text_key(data: Record, options: Options) -> str:
     return data.refuse(f"which key holds the text is not clear; there is {listed}", "Name it: --set text=KEY.")
 
 
-def _results(annotation: Record, text: str, options: Options, report: Report) -> tuple[Entity, ...]:
+def _results(annotation: Record, text: str, options: Options, report: Report) -> _Annotation:
     regions: list[tuple[Record, list[Any], Any]] = []
     targets: dict[str, int] = {}
     for part in _parts(annotation, "result"):
@@ -233,23 +306,24 @@ def _results(annotation: Record, text: str, options: Options, report: Report) ->
             f"there are regions of several texts: {', '.join(map(repr, targets))}",
             "Choose one: --set to_name=NAME, and --set text=KEY for its text.",
         )
-    return _entities(regions, text, annotation, report)
+    return _annotated(regions, text, annotation, options, report)
 
 
-def _minimal(record: Record, report: Report) -> Document:
+def _minimal(record: Record, options: Options, report: Report) -> Document:
     """A task of JSON-MIN: every list of regions counts, whatever its tag was called."""
     text = record.need("text", str)
     regions: list[tuple[Record, list[Any], Any]] = []
     used = {"text", "id"}
-    for key in record.values:
+    for key in incomplete.without(record.values):
         if _is_regions(record.values[key]):
             regions += [(part, part.values.get("labels", []), None) for part in _parts(record, key)]
             used.add(key)
     if len(used) == 2 and record.values.get("label") is None:
         record.refuse("there is no list of regions with start, end and labels", "Is this another format?")
-    meta = {key: value for key, value in record.values.items() if key not in used}
+    meta = {key: value for key, value in incomplete.without(record.values).items() if key not in used}
     name = str(record.get("id", (str, int), ""))
-    return Document(text, _entities(regions, text, record, report), id=name, meta=meta, source=record.source)
+    said = _annotated(regions, text, record, options, report).beside(incomplete.fields(record, text))
+    return Document(text, **said, id=name, meta=meta, source=record.source)
 
 
 def _is_regions(value: Any) -> bool:
@@ -258,10 +332,10 @@ def _is_regions(value: Any) -> bool:
     )
 
 
-def _entities(
-    regions: list[tuple[Record, list[Any], Any]], text: str, record: Record, report: Report
-) -> tuple[Entity, ...]:
-    """The entities of regions, which may have several labels. What offsets count is one thing for all of them."""
+def _annotated(
+    regions: list[tuple[Record, list[Any], Any]], text: str, record: Record, options: Options, report: Report
+) -> _Annotation:
+    """What regions say, which may have several labels. What offsets count is one thing for all of them."""
     units = _Units(text)
     ranges = []
     for part, labels, _ in regions:
@@ -277,7 +351,8 @@ def _entities(
             ranges = in_utf16
     elif units.differ and any(said is None for _, _, said in ranges):
         report.note("offsets", record.place, "nothing says whether they count characters or UTF-16 units", "characters")
-    found = []
+    entities: list[Entity] = []
+    admissible: list[Admissible] = []
     for (part, labels, score), (start, end, said) in zip(regions, ranges, strict=True):
         if said is not None and not _same(text, start, end, said):
             there = text[start:end] if type(start) is int and type(end) is int else ""
@@ -285,8 +360,16 @@ def _entities(
                 f"the text at [{start}, {end}) is {shown(there)}, not {shown(said)}",
                 "Offsets count characters from 0, ends are exclusive. Was the text changed after it was annotated?",
             )
-        found += [part.entity(text, start, end, label, score) for label in labels]
-    return tuple(found)
+        found = [part.entity(text, start, end, label, score) for label in labels]
+        possible = Admissible(start, end, tuple(one for one in labels if one != options.get("unknown_label")))
+        if len(possible.labels) > 1 and options.get("several") == "admissible":
+            wrong = incomplete.fault(possible, len(text))
+            if wrong:
+                part.refuse(*wrong)
+            admissible.append(possible)
+            found = [one for one in found if one.label not in possible.labels]
+        entities += found
+    return _Annotation.of(entities, options.get("unknown_label"))._replace(admissible=tuple(admissible))
 
 
 def _same(text: str, start: Any, end: Any, said: str) -> bool:
@@ -317,7 +400,7 @@ def write_label_studio(documents: Iterable[Document], path: Path, options: Optio
 
     def objects() -> Iterator[dict[str, Any]]:
         for number, document in enumerate(documents, 1):
-            note_losses(document, report, keeps=("text", "id", "meta", "scores"))
+            note_losses(document, report, keeps=("text", "id", "incomplete annotation", "meta", "scores"))
             result = []
             for at, entity in kept_entities(document, report, "label-studio"):
                 value = {"start": entity.start, "end": entity.end, "text": document.text_of(entity)}
@@ -327,8 +410,9 @@ def write_label_studio(documents: Iterable[Document], path: Path, options: Optio
             if document.id and document.id != str(number):
                 message = f"the name {document.id!r}: tasks are numbered"
                 report.note("not kept", document.place, message, "id")
-            data = {**meta_beside(document, ("text",), report), "text": document.text}
-            yield {"id": number, "data": data, "annotations": [{"result": result}]}
+            data = {**meta_beside(document, ("text", *incomplete.KEYS), report), "text": document.text}
+            said = incomplete.values(document)
+            yield {"id": number, "data": data, **({"meta": said} if said else {}), "annotations": [{"result": result}]}
 
     write_array(objects(), path)
 
@@ -346,7 +430,7 @@ def looks_like_label_studio(peek: Peek) -> bool:
     record = peek.record
     if isinstance(record.get("data"), dict) and {"annotations", "completions", "predictions"} & set(record):
         return True
-    return isinstance(record.get("text"), str) and any(map(_is_regions, record.values()))
+    return isinstance(record.get("text"), str) and any(map(_is_regions, incomplete.without(record).values()))
 
 
 def looks_like_prodigy(peek: Peek) -> bool:
@@ -360,6 +444,7 @@ PRODIGY = Format(
     looks_like_prodigy,
     read_prodigy,
     write_prodigy,
+    options={"unknown_label": _UNKNOWN_LABEL},
 )
 DOCCANO = Format(
     "doccano",
@@ -379,5 +464,7 @@ LABEL_STUDIO = Format(
         "annotation": "of several annotations of a task: error, first or last",
         "text": "key of the text in a task's data",
         "to_name": "of several texts of a task, the one whose regions are read",
+        "several": "labels of one region: entities (default: each is one) or admissible (it is one of them)",
+        "unknown_label": _UNKNOWN_LABEL,
     },
 )

@@ -21,6 +21,7 @@ from typing import Any
 
 from nestree.data import files
 from nestree.data.errors import DataError, shown
+from nestree.data.formats import incomplete
 from nestree.data.formats.arrow_rows import Columns, documents_in, plan_for
 from nestree.data.formats.base import Format, Options, Peek
 from nestree.data.formats.records import dumped
@@ -252,6 +253,8 @@ def _schema(pa: Any) -> Any:
     ranges = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
     entity = [("start", pa.int64()), ("end", pa.int64()), ("label", pa.string())]
     entity += [("score", pa.float64()), ("fragments", ranges)]
+    admissible = [("start", pa.int64()), ("end", pa.int64())]
+    admissible += [("labels", pa.list_(pa.string())), ("not", pa.list_(pa.string()))]
     return pa.schema(
         [
             ("id", pa.string()),
@@ -261,6 +264,7 @@ def _schema(pa: Any) -> Any:
             ("entities", pa.list_(pa.struct(entity))),
             ("complete_labels", pa.list_(pa.string())),
             ("unknown", ranges),
+            ("admissible", pa.list_(pa.struct(admissible))),
             ("meta", pa.string()),
         ]
     )
@@ -299,6 +303,7 @@ def _row(document: Document) -> dict[str, Any]:
         ],
         "complete_labels": None if document.complete_labels is None else list(document.complete_labels),
         "unknown": ranges(document.unknown) if document.unknown else None,
+        "admissible": incomplete.values(document).get("admissible"),
         "meta": meta,
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nestree.data.errors import DataError, shown
-from nestree.data.formats import jsonl, tags
+from nestree.data.formats import incomplete, jsonl, tags
 from nestree.data.formats.base import Options, Record, choice
 from nestree.data.model import Document, Range, Tokens
 from nestree.data.report import Report
@@ -68,6 +68,11 @@ class Columns:
         if of.is_dictionary(kind):
             kind = kind.value_type
         return any((of.is_string(kind), of.is_large_string(kind), of.is_string_view(kind)))
+
+    def is_texts(self, kind: Any) -> bool:
+        """Whether values are lists of strings."""
+        item = self.item(kind)
+        return item is not None and self.is_text(item)
 
     def item(self, kind: Any) -> Any:
         """The type of a list's items, or None if it is no list."""
@@ -161,9 +166,12 @@ def _known_columns(columns: Columns, known: set[str]) -> set[str]:
     for name in ("sentences", "unknown"):
         if columns.is_pairs(types.get(name)):
             known.add(name)
-    labels = columns.item(types.get("complete_labels"))
-    if labels is not None and columns.is_text(labels):
+    if columns.is_texts(types.get("complete_labels")):
         known.add("complete_labels")
+    fields = columns.fields(types.get("admissible"))
+    labels = [kind for name, kind in fields.items() if name in ("labels", "not")]
+    if fields.keys() >= {"start", "end"} and labels and all(map(columns.is_texts, labels)):
+        known.add("admissible")
     if "id" in types and (columns.is_text(types["id"]) or columns.kinds.is_integer(types["id"])):
         known.add("id")
     return known
@@ -252,6 +260,8 @@ def _document(plan: Plan, record: Record) -> Document:
     for key in ("sentences", "unknown"):
         if key in plan.known and row.get(key) is not None:
             values[key] = _pairs(record, key, row[key])
+    if "admissible" in plan.known and row.get("admissible") is not None:
+        values["admissible"] = _admissible(record, row["admissible"])
     text, listed = row.get("text"), row.get("tokens")
     if listed is not None:
         listed = _pairs(record, "tokens", listed)
@@ -269,6 +279,9 @@ def _document(plan: Plan, record: Record) -> Document:
         values["tokens"] = [tuple(token) for token in tokens]
     spans = _entities(plan, record) if plan.entities else _tagged(plan, record, 0 if tokens is None else len(tokens))
     values["entities"] = [_in_characters(record, span, tokens) for span in spans] if plan.in_words else spans
+    if plan.in_words and tokens is not None:  # the rest is counted like the entities
+        said = incomplete.fields(record.part(values), text, tokens)
+        values |= incomplete.values(Document(text, **said))
     meta = _meta(plan, record)
     if meta:
         values["meta"] = meta
@@ -294,6 +307,15 @@ def _entities(plan: Plan, record: Record) -> list[dict[str, Any]]:
             span["fragments"] = _pairs(record, "fragments", item["fragments"])
         found.append(span)
     return found
+
+
+def _admissible(record: Record, value: Any) -> list[Any]:
+    """Admissible spans as objects, without the fields that say nothing."""
+    found = _objects(record, "admissible", value, value if isinstance(value, Mapping) else ())
+    return [
+        {key: field for key, field in item.items() if field is not None} if isinstance(item, Mapping) else item
+        for item in found
+    ]
 
 
 def _tagged(plan: Plan, record: Record, count: int) -> list[dict[str, Any]]:

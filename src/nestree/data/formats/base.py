@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from nestree.data import files
 from nestree.data.errors import DataError, place, shown
-from nestree.data.model import Document, Entity, Source, out_of_range
+from nestree.data.model import Document, Entity, Range, Source, Tokens, out_of_range
 from nestree.data.report import Report
 
 Options = Mapping[str, str]
@@ -215,6 +215,21 @@ class Record:
             self.refuse(error.what, error.advice)
         return start, end, self.label(label)
 
+    def pair(self, item: Any, what: str, size: int) -> Range:
+        """A range, checked."""
+        if isinstance(item, (list, tuple)) and len(item) == 2 and type(item[0]) is int and type(item[1]) is int:
+            start, end = item
+            if _is_range(start, end, size):
+                return start, end
+            error = out_of_range(start, end, what, size, "characters or tokens", None)
+            self.refuse(error.what, error.advice)
+        return self.refuse(f"{what!r} must hold pairs [start, end], found {shown(item)}")
+
+    def ranges(self, key: str, size: int) -> Iterator[Range]:
+        """A list of ranges, checked; none if it is missing."""
+        for item in self.get(key, list, ()):
+            yield self.pair(item, key, size)
+
 
 _KINDS = {str: "a string", list: "a list", dict: "an object", int: "a whole number", float: "a number"}
 
@@ -252,6 +267,15 @@ def on_words(document: Document, format_name: str, *, across: bool = False) -> l
     return spans
 
 
+def counted(tokens: Tokens | None, start: int, end: int) -> Range:
+    """A range of characters, in tokens if there are any to count."""
+    if tokens is None:
+        return start, end
+    found = tokens.exactly(start, end)
+    assert found is not None
+    return found
+
+
 def spans_by_sentence(document: Document, spans: Iterable[tuple[int, int, str]]) -> list[list[tuple[int, int, str]]]:
     """The entities that begin in each sentence."""
     ends = [end for _, end in document.sentences or ()]
@@ -270,7 +294,7 @@ def note_losses(document: Document, report: Report, *, keeps: Sequence[str] = ()
         "tokens": document.tokens is not None,
         "sentences": document.sentences is not None and len(document.sentences) > 1,
         "id": bool(document.id),
-        "incomplete annotation": document.complete_labels is not None or bool(document.unknown),
+        "incomplete annotation": document.complete_labels is not None or bool(document.unknown or document.admissible),
         "meta": bool(document.meta),
     }
     for what, is_there in there.items():

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from nestree.data.errors import shown
-from nestree.data.formats.base import Format, Options, Peek, Record
+from nestree.data.formats import incomplete
+from nestree.data.formats.base import Format, Options, Peek, Record, counted
 from nestree.data.formats.records import records, write_lines
-from nestree.data.model import Document, Entity, Range, Source, Tokens, check_sentences, out_of_range
+from nestree.data.model import Document, Entity, Range, Source, Tokens, check_sentences
 from nestree.data.report import Report
 
-_KEYS = ("id", "text", "tokens", "sentences", "entities", "complete_labels", "unknown", "meta")
+_KEYS = ("id", "text", "tokens", "sentences", "entities", *incomplete.KEYS, "meta")
 _KNOWN = frozenset(_KEYS)
 _ENTITY_KEYS = ("start", "end", "label", "score", "fragments")
 
@@ -75,16 +76,15 @@ def _of_words(values: dict[str, Any], path: str, line: int) -> Document:
     sentences = _sentences(record, count) if "sentences" in values else ((0, count),) if count else ()
     if len(values) == 1 + ("entities" in values):
         return Document(text, tuple(entities), tokens, sentences, source=source)
-    unknown = tuple(_ranges(record, "unknown", count))
-    in_characters = tuple(tokens.characters(start, end) for start, end in unknown)
-    return Document(text, tuple(entities), tokens, sentences, **_rest(record), unknown=in_characters, source=source)
+    rest = {**_rest(record), **incomplete.fields(record, text, tokens)}
+    return Document(text, tuple(entities), tokens, sentences, **rest, source=source)
 
 
 def _entity_of_words(record: Record, values: Any, tokens: Tokens) -> Entity:
     part = _entity_record(record, values)
     start, end, label = part.span(len(tokens), part.need("start", int), part.need("end", int), part.need("label", str))
     score = part.score(part.values.get("score"))
-    fragments = tuple(_ranges(part, "fragments", len(tokens)))
+    fragments = tuple(part.ranges("fragments", len(tokens)))
     _check_fragments(part, fragments, start, end)
     in_characters = tuple(tokens.characters(first, last) for first, last in fragments)
     return Entity(*tokens.characters(start, end), label, score, start, end, in_characters)
@@ -97,11 +97,11 @@ def _of_text(record: Record) -> Document:
         part = _entity_record(record, values)
         start, end, label = part.need("start", int), part.need("end", int), part.need("label", str)
         entity = part.entity(text, start, end, label, part.values.get("score"))
-        fragments = tuple(_ranges(part, "fragments", len(text)))
+        fragments = tuple(part.ranges("fragments", len(text)))
         _check_fragments(part, fragments, entity.start, entity.end)
         entities.append(entity._replace(fragments=fragments))
-    unknown = tuple(_ranges(record, "unknown", len(text)))
-    found = Document(text, tuple(entities), **_rest(record), unknown=unknown, source=record.source)
+    rest = {**_rest(record), **incomplete.fields(record, text)}
+    found = Document(text, tuple(entities), **rest, source=record.source)
     listed = record.get("tokens", list)
     if listed is None:
         if record.values.get("sentences") is not None:
@@ -144,7 +144,7 @@ def tokens_in(record: Record, text: str, listed: list[Any]) -> Tokens:
                 record.refuse(f"no token holds {shown(text[at:start].strip())}, which stands before {shown(item)}")
             end = start + len(item)
         else:
-            start, end = _pair(record, item, "tokens", len(text))
+            start, end = record.pair(item, "tokens", len(text))
             if start < at:
                 record.refuse(f"the token [{start}, {end}) begins before the end of the one before it, {at}")
             if text[start:end].isspace():
@@ -155,33 +155,16 @@ def tokens_in(record: Record, text: str, listed: list[Any]) -> Tokens:
     return Tokens(starts, ends)
 
 
-def _pair(record: Record, item: Any, what: str, size: int) -> Range:
-    if isinstance(item, (list, tuple)) and len(item) == 2 and type(item[0]) is int and type(item[1]) is int:
-        start, end = item
-        if 0 <= start < end <= size:
-            return start, end
-        raise out_of_range(start, end, what, size, "characters or tokens", record.source)
-    return record.refuse(f"{what!r} must hold pairs [start, end], found {shown(item)}")
-
-
-def _ranges(record: Record, key: str, size: int) -> Iterator[Range]:
-    for item in record.get(key, list, ()):
-        yield _pair(record, item, key, size)
-
-
 def _sentences(record: Record, tokens: int) -> tuple[Range, ...]:
-    found = tuple(_ranges(record, "sentences", tokens))
+    found = tuple(record.ranges("sentences", tokens))
     if not check_sentences(found, tokens):
         record.refuse("'sentences' must follow each other without gaps and hold all tokens")
     return found
 
 
 def _rest(record: Record) -> dict[str, Any]:
-    labels = record.get("complete_labels", list)
-    if labels is not None:
-        labels = tuple(record.label(label) for label in labels)
     identifier = record.get("id", (str, int), "")
-    return {"id": str(identifier), "complete_labels": labels, "meta": record.get("meta", dict, {})}
+    return {"id": str(identifier), "meta": record.get("meta", dict, {})}
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
@@ -202,10 +185,7 @@ def as_object(document: Document) -> dict[str, Any]:
     if document.sentences is not None and (not in_words or len(document.sentences) > 1):
         values["sentences"] = [list(sentence) for sentence in document.sentences]
     values["entities"] = [_entity_object(entity, tokens if in_words else None) for entity in document.entities]
-    if document.complete_labels is not None:
-        values["complete_labels"] = list(document.complete_labels)
-    if document.unknown:
-        values["unknown"] = [list(_counted(tokens if in_words else None, *part)) for part in document.unknown]
+    values |= incomplete.values(document, tokens if in_words else None)
     if document.meta:
         values["meta"] = dict(document.meta)
     return values
@@ -218,25 +198,17 @@ def _is_words(document: Document) -> bool:
         return False
     pieces = [piece for entity in document.entities for piece in entity.fragments]
     placed = all(entity.token_start is not None for entity in document.entities)
-    return placed and all(tokens.exactly(*piece) for piece in (*pieces, *document.unknown))
-
-
-def _counted(tokens: Tokens | None, start: int, end: int) -> Range:
-    """A range of characters, in tokens if there are any to count."""
-    if tokens is None:
-        return start, end
-    found = tokens.exactly(start, end)
-    assert found is not None
-    return found
+    pieces += [*document.unknown, *((one.start, one.end) for one in document.admissible)]
+    return placed and all(tokens.exactly(*piece) for piece in pieces)
 
 
 def _entity_object(entity: Entity, tokens: Tokens | None) -> dict[str, Any]:
-    start, end = _counted(tokens, entity.start, entity.end)
+    start, end = counted(tokens, entity.start, entity.end)
     values: dict[str, Any] = {"start": start, "end": end, "label": entity.label}
     if entity.score is not None:
         values["score"] = entity.score
     if entity.fragments:
-        values["fragments"] = [list(_counted(tokens, *piece)) for piece in entity.fragments]
+        values["fragments"] = [list(counted(tokens, *piece)) for piece in entity.fragments]
     return values
 
 

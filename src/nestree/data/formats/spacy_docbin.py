@@ -2,7 +2,7 @@
 
 A DocBin is packed as a whole, so a file is held in memory while it is read or written. It is msgpack in zlib; nothing
 in it is unpickled, user data included. What spaCy has no place for (the document's name, ``meta``, which labels are
-complete, where nobody looked) stands as JSON in ``doc.user_data["nestree"]``.
+complete, where nobody looked, what a span may be) stands as JSON in ``doc.user_data["nestree"]``.
 
 Empty and one-token documents always have known sentences: spaCy cannot say otherwise.
 """
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from nestree.data import files
 from nestree.data.errors import DataError, shown
+from nestree.data.formats import incomplete
 from nestree.data.formats.base import Format, Options, Peek, choice, kept_entities
 from nestree.data.formats.jsonl import document as checked_document
 from nestree.data.formats.records import dumped
-from nestree.data.model import Document, Range, Token
+from nestree.data.model import Document, Token
 from nestree.data.report import Report
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
 _USER_KEY = "nestree"
-_USER_KEYS = ("id", "complete_labels", "unknown", "meta")
+_USER_KEYS = ("id", *incomplete.KEYS, "meta")
 _OPTIONS = {
     "spans_key": "reading: only this span group, and doc.ents; writing: the span group to write (sc)",
     "ents": "reading: whether entities of doc.ents are read too (yes, no)",
@@ -318,14 +319,10 @@ def _before(place: str) -> str:
 
 
 def _user_data(document: Document) -> dict[str, str]:
-    unknown: list[Range] = list(document.unknown)
-    values: Mapping[str, Any] = {
-        "id": document.id,
-        "complete_labels": document.complete_labels,
-        "unknown": unknown,
-        "meta": dict(document.meta),
-    }
-    kept = {key: value for key, value in values.items() if value or (key == "complete_labels" and value is not None)}
+    kept: dict[str, Any] = {"id": document.id} if document.id else {}
+    kept |= incomplete.values(document)
+    if document.meta:
+        kept["meta"] = dict(document.meta)
     try:
         return {_USER_KEY: dumped(kept)} if kept else {}
     except (TypeError, ValueError) as error:
