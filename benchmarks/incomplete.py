@@ -1,10 +1,10 @@
-"""What incomplete annotation costs, and what of it comes back: corpora with entities removed, and a table of runs.
+"""What incomplete annotation costs, and what of it comes back: corpora with entities removed.
 
-    python -m benchmarks.incomplete make train.data --output cut --seed 0
-    nestree train cut/60-open-0.jsonl --dev dev.data --output runs/60-open-0       # and so on, for each file and seed
-    python -m benchmarks.incomplete report runs
+    python -m benchmarks.incomplete train.data --output cut --seed 0
+    nestree train cut/60-open-0.jsonl --dev dev.data --epochs 5 --output runs/60-open-0     # for each file and seed
+    python -m benchmarks.runs runs --name incomplete
 
-`make` writes, for each share that is removed, two corpora with the same entities: `open` says that no label was
+It writes, for each share that is removed, two corpora with the same entities: `open` says that no label was
 annotated completely, `negative` says nothing, so that what is missing counts as no entity. Of `labels-...`, every
 second document was annotated for some labels only.
 """
@@ -12,15 +12,12 @@ second document was annotated for some labels only.
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.measure import RESULTS
 from nestree.data import Document, read, write
 
 SHARES = (0, 30, 60, 90)
@@ -62,35 +59,14 @@ def make(source: Path, output: Path, seed: int) -> None:
     )
 
 
-def report(folder: Path, name: str) -> None:
-    """Dev F1 of all runs in a folder, mean and standard deviation over seeds."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for path in sorted(folder.glob("*/training/result.json")):
-        kind, _, _ = path.parent.parent.name.rpartition("-")
-        found[kind].append(100 * json.loads(path.read_text())["scores"]["micro"]["f1"])
-    target = RESULTS / f"{name}.json"
-    target.write_text(json.dumps(found, indent=2) + "\n")
-    for kind, values in found.items():
-        spread = statistics.stdev(values) if len(values) > 1 else 0.0
-        print(f"{kind:30} {statistics.mean(values):6.2f} ± {spread:.2f}  ({len(values)} runs)")
-
-
 def main() -> None:
-    """Makes corpora, or reports runs."""
+    """Makes the corpora of one seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    maker = commands.add_parser("make")
-    maker.add_argument("train", type=Path)
-    maker.add_argument("--output", type=Path, required=True)
-    maker.add_argument("--seed", type=int, default=0)
-    reporter = commands.add_parser("report")
-    reporter.add_argument("runs", type=Path)
-    reporter.add_argument("--name", default="incomplete")
+    parser.add_argument("train", type=Path)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if options.command == "make":
-        make(options.train, options.output, options.seed)
-    else:
-        report(options.runs, options.name)
+    make(options.train, options.output, options.seed)
 
 
 if __name__ == "__main__":

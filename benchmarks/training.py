@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--encoder", default="minilm")
     parser.add_argument("--turns", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=40, help="steps in each turn")
+    parser.add_argument("--steps", type=int, default=100, help="steps in each turn")
     options = parser.parse_args()
     config = TrainConfig().updated(
         {"device": options.device, "encoder": options.encoder, "epochs": 1000, "tensorboard": False}
@@ -103,9 +103,10 @@ def _measure(trainer: Trainer, turns: int, steps: int) -> dict[str, Any]:
             yield from trainer.loader.epoch(epoch)
 
     stream, kept = endless(), endless()
-    for _ in range(trainer.loader.steps):
+    before = 3 * trainer.loader.steps if trainer.accelerator.device.type == "cuda" else steps
+    for _ in range(before):
         next(kept)
-    loop(trainer, stream, trainer.loader.steps)  # every common shape was met
+    loop(trainer, stream, before)  # shapes are recorded when they are met again
     ratios, bares, loops = [], [], []
     for turn in range(turns):
         some = [next(kept) for _ in range(steps)]

@@ -76,7 +76,7 @@ class Scores:
         documents: how many were compared.
         sentences: how many they have, as far as they are split into sentences.
         duplicates: gold entities that repeat one of the same document; they are not counted again.
-        incomplete: documents that say that they are not annotated completely (``complete_labels``, ``unknown``, ``admissible``).
+        incomplete: documents that say that they are not annotated completely (:attr:`Document.incomplete`).
             Right predictions that nobody annotated count as wrong there.
         unreachable: of gold, how many no tree can hold, by reason (:data:`UNREACHABLE`); each is counted once, so
             that the sum is the least that any tree misses. Of crossing entities, that is the fewest that must go for

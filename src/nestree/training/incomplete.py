@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from nestree.crf import Doubts
 from nestree.data import Admissible, Document, Report, split_label
-from nestree.data.policies import join_labels
 from nestree.data.errors import DataError
 from nestree.data.model import Range
+from nestree.data.policies import join_labels
 
 ENOUGH = 10
 """Expected entities of a label from which on it can have a share of its own."""
@@ -129,13 +129,21 @@ def annotated_shares(
 
 def _estimated(observed: Counter[str], expected: dict[str, float]) -> dict[str, float]:
     """The share of the expected entities that was observed, of each label."""
-    known = [label for label, number in expected.items() if number]
-    together = sum(observed[label] for label in known) / sum(expected[label] for label in known)
-    shares = {}
-    for label, number in expected.items():
-        own = observed[label] / number if number >= ENOUGH else together
-        shares[label] = min(1.0, together if together / ALIKE <= own <= together * ALIKE else own)
-    return shares
+    alike = [label for label, number in expected.items() if number]
+    while True:
+        together = sum(observed[label] for label in alike) / sum(expected[label] for label in alike)
+        like_all = [label for label in alike if _is_like(observed[label], expected[label], together)]
+        if like_all == alike or not like_all:
+            break
+        alike = like_all  # what differs widely is no measure for the others
+    return {
+        label: min(1.0, together if _is_like(observed[label], number, together) else observed[label] / number)
+        for label, number in expected.items()
+    }
+
+
+def _is_like(observed: int, expected: float, share: float) -> bool:
+    return expected < ENOUGH or share / ALIKE <= observed / expected <= share * ALIKE
 
 
 def _ground(document: Document, *, unknown: bool) -> Ground:
