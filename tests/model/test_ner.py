@@ -186,3 +186,21 @@ def test_without_trees_there_is_none_to_show(tmp_path: Path) -> None:
     found = model(tmp_path, loss="local")
     with pytest.raises(ValueError, match="has no trees"):
         found.trees(found.pieces(SENTENCES))
+
+
+@pytest.mark.parametrize("decoding", ["map", "mbr"])
+def test_the_score_of_a_label_counts_the_joined_labels_that_hold_it(decoding: str, tmp_path: Path) -> None:
+    found = model(tmp_path, decoding=decoding, normalize=False).eval()
+    found.config = replace(found.config, labels=("ORG", "ORG|PER"))
+    batch = found.pieces([["anna"]])
+    scores = torch.tensor([1.0, 1.0, -1.0]).log_softmax(0)  # ORG, both, latent
+
+    found.forward = lambda batch: scores.expand(1, 1, 1, 3)  # type: ignore[method-assign]
+    (spans,) = found.decode(batch)
+    one, both, _ = scores.exp().tolist()
+    assert one < 0.5 < one + both
+    # Of the best tree, whichever of the two; of what is more probable than not, ORG alone.
+    assert ("ORG", pytest.approx(one + both)) in [(span.label, span.score) for span in spans]
+    assert len(spans) == 1 or decoding == "map"
+    (tree,) = found.trees(batch)
+    assert {node.label for node in tree} == {span.label for span in spans}

@@ -9,7 +9,7 @@ import torch
 
 from nestree.data import Document
 from nestree.model import NestedNER
-from nestree.prediction import annotate, annotate_with_trees, documents
+from nestree.prediction import annotate, annotate_with_trees, reading
 from tests.model.tiny import LABELS, model
 
 TEXTS = [
@@ -58,7 +58,7 @@ def test_labels_on_one_span_do_not_make_a_latent_node(tmp_path: Path) -> None:
 
 
 def test_a_few_documents_are_held_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "AHEAD", 2)
+    monkeypatch.setattr(reading, "AHEAD", 2)
     found, taken = sure(tmp_path), 0
 
     def counted() -> Iterator[Document]:
@@ -69,7 +69,7 @@ def test_a_few_documents_are_held_at_a_time(tmp_path: Path, monkeypatch: pytest.
     pairs = annotate_with_trees(found, counted())
     first = next(pairs)
     assert taken == 1
-    monkeypatch.setattr(documents, "AHEAD", 2048)
+    monkeypatch.setattr(reading, "AHEAD", 2048)
     assert [first, *pairs] == list(annotate_with_trees(found, TEXTS * 3))
 
 

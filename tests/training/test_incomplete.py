@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from nestree.data.errors import DataError
 from nestree.model.ner import _local_loss
 from nestree.training import load_part, prepare, train
 from nestree.training.data import label_shift
-from nestree.training.incomplete import Ground, Openings, annotated_shares
+from nestree.training.incomplete import Counts, Ground, Openings, annotated_shares, judged, parts_of
 from tests.crf.brute_force import EveryTree
 from tests.training.cases import corpus, corpus_file, run, settings
 
@@ -33,7 +35,8 @@ def documents(number: int, per: int, org: int = 0, **rest: Any) -> list[Document
 
 
 def shares(train: list[Document], dev: list[Document], given: float = 0.0) -> dict[Ground, dict[str, float]]:
-    return annotated_shares(train, dev, LABELS, given, "train.jsonl")
+    own, everything = (Counts(parts_of(joined=True)).add(one) for one in (train, [*train, *dev]))
+    return annotated_shares(own, everything, LABELS, given, "train.jsonl")
 
 
 # --- How much was annotated ---
@@ -54,6 +57,13 @@ def test_labels_that_differ_widely_have_their_own_shares() -> None:
     assert found == {"PER": pytest.approx(5 / 60), "ORG": 1.0}
 
 
+def test_a_rare_label_that_was_never_annotated_is_no_measure_for_others() -> None:
+    (found,) = shares(documents(40, per=30, complete_labels=()), documents(80, per=60, org=16)).values()
+    assert found == {"PER": 1.0, "ORG": 0.0}  # eight ORG were to be expected
+    (found,) = shares(documents(5, per=4, complete_labels=()), documents(80, per=60, org=16)).values()
+    assert found == {"PER": 1.0, "ORG": 1.0}  # one: that there is none may be chance
+
+
 def test_a_share_is_not_more_than_all() -> None:
     (found,) = shares(documents(10, per=9, org=9, complete_labels=()), documents(50, per=10, org=10)).values()
     assert found == {"PER": 1.0, "ORG": 1.0}
@@ -61,15 +71,34 @@ def test_a_share_is_not_more_than_all() -> None:
 
 def test_complete_labels_are_complete_and_missing_ones_unknown() -> None:
     train = [*documents(40, per=20, org=20), *documents(40, per=20, complete_labels=("PER",))]
-    assert shares(train, documents(10, per=5, org=5)) == {Ground(("PER",)): {"PER": 1.0, "ORG": 0.0}}
+    assert shares(train, documents(10, per=5, org=5)) == {Ground(("PER",)): {"ORG": 0.0}}
 
 
 def test_words_that_nobody_looked_at_are_counted_by_themselves() -> None:
     half = (0, len(" ".join(WORDS[:5])))
-    train = documents(100, per=15, org=20, unknown=(half,))  # an ORG lies across the border
+    train = documents(100, per=20, org=20, unknown=(half,))  # the ORG lie across the border
+    # Of PER there are 20 on 20 x 5 words that nobody looked at; in the 1,000 others there are 50.
     found = shares(train, documents(50, per=50, org=50))
-    # 500 words that nobody looked at. In the 1,000 others there are 50 entities of each kind.
-    assert found == {Ground(None, unknown=True): {"PER": pytest.approx(0.7), "ORG": pytest.approx(0.7)}}
+    assert found == {
+        Ground(None, unknown=True, touched=True): {"PER": 1.0, "ORG": 0.0},
+        Ground(None, unknown=True): {"PER": 0.0, "ORG": 0.0},
+    }
+
+
+def test_labels_on_one_span_count_one_by_one_and_duplicates_once() -> None:
+    pair = [(0, 1, "PER"), (0, 1, "ORG"), (0, 1, "ORG")]
+    dev = [Document.from_words(WORDS, pair) for _ in range(20)]
+    train = [Document.from_words(WORDS, [(0, 1, "ORG|PER")], complete_labels=()) for _ in range(20)]
+    own = Counts(parts_of(joined=True)).add(train)
+    reference = Counts(parts_of(joined=True)).add(train).add(dev, parts=parts_of(joined=False))
+    (found,) = annotated_shares(own, reference, LABELS, 0.0, "train.jsonl").values()
+    assert found == {"PER": 1.0, "ORG": 1.0}
+
+
+def test_entities_with_one_of_several_labels_count() -> None:
+    unsure = [Document.from_words(WORDS, admissible=(at(0, 0, "PER", "ORG"),)) for _ in range(40)]
+    (found,) = shares([*unsure, *documents(40, per=5, org=5, complete_labels=())], []).values()
+    assert found == {"PER": pytest.approx(0.25), "ORG": pytest.approx(0.25)}
 
 
 def test_a_share_can_be_given() -> None:
@@ -77,6 +106,11 @@ def test_a_share_can_be_given() -> None:
     assert shares(train, documents(10, per=3), 0.25) == {Ground(()): {"PER": 0.25, "ORG": 0.25}}
     # Where nothing at all was annotated, there is no share to be given.
     assert shares(documents(10, per=0, complete_labels=()), [], 0.25) == {Ground(()): {"PER": 0.0, "ORG": 0.0}}
+    # Nor where nobody looked: there it is estimated.
+    looked = documents(20, per=10, unknown=((0, 29),))
+    found = shares(looked, documents(10, per=10), 0.25)
+    assert found[Ground(None, unknown=True, touched=True)]["PER"] == 1.0
+    assert found[Ground(None, unknown=True)]["PER"] == 0.0
 
 
 def test_without_anything_complete_there_is_nothing_to_compare_with() -> None:
@@ -91,34 +125,58 @@ HALF = {Ground(()): {"ORG": 0.5, "PER": 0.75}, Ground((), unknown=True): {"ORG":
 NEVER = {Ground(None, unknown=True): {"ORG": 0.0, "PER": 0.0}}
 
 
-def opened(document: Document, shares: dict[Ground, dict[str, float]], start: int = 0, end: int = 10) -> Any:
-    openings = Openings(LABELS, shares, report := Report())
+def opened(
+    document: Document,
+    shares: dict[Ground, dict[str, float]],
+    start: int = 0,
+    end: int = 10,
+    labels: tuple[str, ...] = LABELS,
+) -> Any:
+    openings = Openings(labels, parts_of(joined=True), shares, report := Report())
     spans = [(one.token_start or 0, one.token_end or 0, one.label) for one in document.entities]
-    observed, doubts = openings.of_sentence(document, start, end, spans)
-    return observed, doubts, openings.sets, [note.message for note in report]
+    document = dataclasses.replace(
+        document, sentences=tuple(range_ for range_ in ((0, start), (start, end)) if range_[1])
+    )
+    (found,) = openings.of_document(document, [((start, end), spans)])
+    return list(found.spans), found.doubts, openings.sets, [note.message for note in report]
+
+
+PER = [(0, 1, "PER")]
 
 
 def test_a_complete_document_leaves_nothing_open() -> None:
-    assert opened(documents(1, per=1)[0], {}) == ([], None, (), [])
+    assert opened(documents(1, per=1)[0], {}) == (PER, None, (), [])
 
 
 def test_unannotated_spans_weigh_what_was_not_annotated() -> None:
     found = opened(documents(1, per=1, complete_labels=())[0], HALF)
-    assert found == ([], Doubts(0), ((0.5, 0.25, 1.0),), [])
+    assert found == (PER, Doubts(0), ((0.5, 0.25, 1.0),), [])
 
 
 def test_what_was_annotated_completely_after_all_is_as_usual() -> None:
     everything = {Ground(()): {"ORG": 1.0, "PER": 1.0}}
-    assert opened(documents(1, per=1, complete_labels=())[0], everything) == ([], None, (), [])
+    assert opened(documents(1, per=1, complete_labels=())[0], everything) == (PER, None, (), [])
 
 
 def test_regions_are_words_of_the_sentence() -> None:
     # Words 3 to 5, the fifth in part; and the last one.
-    document = Document.from_words(WORDS, unknown=((9, 16), (27, 29)))
+    document = Document.from_words(WORDS, unknown=((27, 29), (9, 12), (11, 16)))
     _, doubts, sets, _ = opened(document, NEVER, 4, 10)
     assert doubts == Doubts(-1, ((0, 1, 0), (5, 5, 0)))
     assert sets == ((1.0, 1.0, 1.0),)
     assert opened(document, NEVER, 6, 9)[1] is None
+
+
+JOINED = ("ORG", "ORG|PER", "PER")
+
+
+def test_of_joined_labels_what_was_not_annotated_is_open() -> None:
+    """PER is complete, ORG was not annotated."""
+    document = documents(1, per=1, complete_labels=("PER",))[0]
+    spans, doubts, sets, _ = opened(document, {Ground(("PER",)): {"ORG": 0.25}}, labels=JOINED)
+    ((start, end, number),) = spans
+    assert (start, end, sets[number]) == (0, 1, (0.0, 0.75, 1.0, 0.0))  # the PER may be an ORG as well
+    assert sets[doubts.otherwise] == (0.75, 0.0, 0.0, 1.0)  # elsewhere there is no PER, alone or joined
 
 
 def at(first: int, last: int, *labels: str | None, excluded: bool = False) -> Admissible:
@@ -136,24 +194,49 @@ def test_admissible_labels_become_sets() -> None:
             at(8, 8, "PER", excluded=True),
             at(0, 1, "PER"),  # it is annotated, as an ORG
             at(1, 2, "PER"),  # it crosses that one
-            Admissible(1, 4, ("PER",)),  # no words
+            at(9, 9, "PER"),
         ),
         complete_labels=(),
     )
     observed, doubts, sets, notes = opened(document, HALF)
-    assert [(a, b, sets[number]) for a, b, number in observed] == [(5, 7, (1.0, 1.0, 0.0))]
+    assert observed[0] == (0, 2, "ORG")
+    assert [(a, b, sets[number]) for a, b, number in observed[1:2]] == [(5, 7, (1.0, 1.0, 0.0))]
+    assert observed[2:] == [(9, 10, "PER")]
     assert sets[doubts.otherwise] == (0.5, 0.25, 1.0)
     assert doubts.regions == ()
     assert [(a, b, sets[number]) for a, b, number in doubts.spans] == [
         (3, 3, (0.0, 1.0, 1.0)),
         (8, 8, (0.5, 0.0, 1.0)),
     ]
-    assert notes == ["'w1 w2': it crosses an entity", "'0 w': it is not on token boundaries"]
+    assert notes == [
+        "'w0 w1': it says something else than the entity that is annotated there",
+        "'w1 w2': it crosses an entity",
+    ]
 
 
-def test_a_span_over_the_end_of_a_sentence_is_left_out() -> None:
-    document = Document.from_words(WORDS, admissible=(at(3, 5, "PER"),))
-    assert opened(document, {}, 0, 5) == ([], None, (), ["'w3 w4 w5': it reaches over the end of its sentence"])
+def test_what_is_said_of_one_span_holds_together() -> None:
+    said = [
+        (at(1, 1, "PER", "ORG"), at(1, 1, "PER", excluded=True)),
+        (at(2, 2, "PER", excluded=True), at(2, 2, "ORG", excluded=True)),
+        (at(3, 3, "PER"), at(3, 3, "ORG")),
+    ]
+    document = Document.from_words(WORDS, admissible=tuple(one for some in said for one in some), complete_labels=())
+    observed, doubts, sets, notes = opened(document, HALF)
+    assert observed == [(1, 2, "ORG")]
+    assert [(a, b, sets[number]) for a, b, number in doubts.spans] == [(2, 2, (0.0, 0.0, 1.0))]
+    assert notes == ["'w3': what is said of it contradicts itself"]
+
+
+def test_spans_that_are_no_words_of_a_sentence_open_theirs() -> None:
+    document = Document.from_words(WORDS, admissible=(at(3, 5, "PER"), Admissible(1, 4, ("PER",))))
+    observed, doubts, sets, notes = opened(document, {}, 0, 5)
+    assert observed == []
+    assert doubts == Doubts(-1, ((0, 1, 0), (3, 4, 0)))
+    assert sets == ((1.0, 1.0, 1.0),)
+    assert sorted(notes) == [
+        "'0 w': it is not on token boundaries; its words are taken as not looked at",
+        "'w3 w4 w5': it reaches over the end of its sentence; its words are taken as not looked at",
+    ]
 
 
 # --- The loss ---
@@ -274,6 +357,48 @@ def test_a_run_with_doubts_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert whole.epochs == 2
 
 
+def test_dev_judges_what_it_was_annotated_for() -> None:
+    words = WORDS[:6]
+    gold = Document.from_words(
+        words, [(0, 1, "ORG")], complete_labels=("ORG",), unknown=((12, 14),), admissible=(at(5, 5, "ORG", None),)
+    )
+    predicted = Document.from_words(words, [(0, 1, "ORG"), (1, 2, "PER"), (2, 3, "ORG"), (3, 5, "ORG"), (5, 6, "ORG")])
+    assert [(one.token_start, one.label) for one in judged(gold, predicted).entities] == [(0, "ORG"), (2, "ORG")]
+    assert judged(dataclasses.replace(gold, complete_labels=None, unknown=(), admissible=()), predicted) is predicted
+
+
+def test_people_are_told_that_dev_is_not_complete(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    part = load_part(thinned(tmp_path / "a.jsonl", say=True), config.splitter)
+    complete = load_part(corpus_file(tmp_path / "b.jsonl"), config.splitter)
+    assert any("dev is not annotated completely" in note for note in prepare(complete, part, config).notes)
+
+
+def test_entities_that_are_all_in_doubt_can_be_learned(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    said = [{"start": 0, "end": 1, "labels": ["ORG", "PER"]}]
+    file.write_text(json.dumps({"tokens": ["a", "b"], "admissible": said}) + "\n")
+    config = settings(tmp_path, balance=0.5)
+    dev = load_part(corpus_file(tmp_path / "dev.jsonl", 8, 1), config.splitter)
+    found = prepare(load_part(file, config.splitter), dev, config)
+    assert found.labels == ("ORG", "PER")
+    assert label_shift(found, 0.5, 1) == [0.0, 0.0, 0.0]
+
+
+def test_long_documents_are_opened_in_linear_time() -> None:
+    def seconds(words: int) -> float:
+        unknown = tuple((number, number + 10) for number in range(0, 2 * words, 200))
+        document = Document.from_words(["a"] * words, unknown=unknown, complete_labels=())
+        sentences = [((first, first + 20), []) for first in range(0, words, 20)]
+        openings = Openings(LABELS, parts_of(joined=True), {}, Report())
+        began = time.process_time()
+        assert len(list(openings.of_document(document, sentences))) == words // 20
+        return time.process_time() - began
+
+    seconds(2000)
+    assert seconds(40000) < 60 * seconds(2000) + 1
+
+
 # --- Rare labels ---
 
 
@@ -287,7 +412,7 @@ def test_rare_labels_are_shifted_by_how_rare_they_are(tmp_path: Path) -> None:
     part = load_part(file, config.splitter)
     found = prepare(part, part, config)
     assert found.labels == ("ORG", "ORG|PER", "PER")
-    rare = 0.5 * math.log(2 / 5)
+    rare = 0.5 * math.log(2 / 5)  # ORG on two spans, PER on five
     assert label_shift(found, 0.5, 2) == pytest.approx([rare, rare, 0.0, 0.0, 0.0])
 
 

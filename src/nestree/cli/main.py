@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from nestree import __version__
-from nestree.cli import calibrate, compare, data, evaluate, train
+from nestree.cli import calibrate, compare, data, evaluate, export, predict, train
 from nestree.data.errors import DataError
 
 
@@ -20,10 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"nestree {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    predict.add_commands(commands)
     data.add_commands(commands)
     evaluate.add_commands(commands)
     compare.add_commands(commands)
     calibrate.add_commands(commands)
+    export.add_commands(commands)
     given = sys.argv[1:] if arguments is None else list(arguments)
     train.add_commands(commands, settings=given[:1] == ["train"])  # they need torch, which the others do without
     options = parser.parse_args(given)

@@ -45,7 +45,7 @@ def existing(path: str | PathLike[str]) -> Path:
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A file open for reading bytes, decompressed by its ending (.gz, .bz2, .xz)."""
     try:
-        stream = _COMPRESSION.get(path.suffix, open)(path, "rb")
+        stream: Any = opener_for(path)(path, "rb")
     except FileNotFoundError:
         raise DataError("there is no such file", path=path) from None
     except OSError as error:
@@ -126,6 +126,12 @@ def head(path: Path, size: int = 1 << 16) -> str:
     return raw.removeprefix(_BOM).decode(errors="replace")
 
 
+def opener_for(path: Path) -> Callable[..., IO[Any]]:
+    """What opens a file that is compressed by its ending."""
+    found: Callable[..., IO[Any]] = _COMPRESSION.get(path.suffix, open)
+    return found
+
+
 class _Text:
     """A text file. Text that begins with U+FEFF gets another before it, as readers take one for a byte order mark."""
 
@@ -163,7 +169,7 @@ def written_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _for_writing(path: Path, unfinished: Path, mode: str, **options: Any) -> Iterator[Any]:
-    opener: Callable[..., IO[Any]] = _COMPRESSION.get(path.suffix, open)
+    opener = opener_for(path)
     if path.is_dir():
         raise DataError("this is a folder, and a file is to be written", path=path)
     try:

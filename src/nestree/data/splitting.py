@@ -87,7 +87,7 @@ class Splitter:
 def _sentencex(text: str, language: str) -> Spans:
     from sentencex import get_sentence_boundaries  # a compiled library; loaded when text is split
 
-    clean = _without_surrogates(text)
+    clean = without_surrogates(text)
     spans, reached = [], 0
     for found in get_sentence_boundaries(language, clean):
         start, end = max(reached, found["start_index"]), min(len(text), found["end_index"])
@@ -122,7 +122,7 @@ def _pre_tokenizer(name: str) -> Callable[[str], Spans]:
     from tokenizers import pre_tokenizers
 
     split = getattr(pre_tokenizers, name)().pre_tokenize_str
-    return lambda text: [span for _, span in split(_without_surrogates(text))]
+    return lambda text: [span for _, span in split(without_surrogates(text))]
 
 
 @lru_cache
@@ -147,7 +147,7 @@ def _spacy(language: str) -> Callable[[str], Spans]:
         raise DataError(f"spaCy has no rules for the language {language!r}", advice="'xx' is for any.") from None
 
     def split(text: str) -> Spans:
-        tokens = tokenizer(_without_surrogates(text))
+        tokens = tokenizer(without_surrogates(text))
         return [(token.idx, token.idx + len(token)) for token in tokens if not token.is_space]
 
     return split
@@ -165,7 +165,7 @@ def has_spacy() -> bool:
     return importlib.util.find_spec("spacy") is not None
 
 
-def _without_surrogates(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Lone surrogates cannot be handed to compiled libraries; a replacement of the same length can."""
     if text.isascii():
         return text

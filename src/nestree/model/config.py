@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from nestree.data import Policies, Splitter
+from nestree.data import Policies, Splitter, split_label
 
 Scorer = Literal["biaffine", "bilinear", "biaffine-separate"]
 Word = Literal["first", "last", "mean"]
@@ -82,6 +82,22 @@ class ModelConfig:
             raise ValueError(f"smoothing is {self.smoothing}; it must be between 0 and 1.")
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"temperature is {self.temperature}; it must be finite and more than 0.")
+
+    @property
+    def parts(self) -> tuple[tuple[str, ...], ...]:
+        """What people annotate, of each label: several labels of a joined one."""
+        joined = self.policies.same_span == "composite"
+        return tuple(split_label(label) if joined else (label,) for label in self.labels)
+
+    @property
+    def single_labels(self) -> tuple[str, ...]:
+        """The labels that people annotate, and that predictions have."""
+        return tuple(sorted({part for parts in self.parts for part in parts}))
+
+    @property
+    def has_joined_labels(self) -> bool:
+        """Whether a label stands for several, or for one of another name."""
+        return self.single_labels != self.labels
 
     @property
     def all_labels(self) -> int:

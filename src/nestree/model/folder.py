@@ -7,6 +7,8 @@
     encoder/            the encoder's configuration and its tokenizer
     metrics.json        scores, if there are any
     README.md           the model card
+
+An exported model (:mod:`nestree.export`) has ``model.onnx`` in place of ``model.safetensors``.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -38,12 +40,12 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="Saved")
 
 WEIGHTS, SETTINGS, ENCODER = "model.safetensors", "nestree.json", "encoder"
-METRICS, CARD = "metrics.json", "README.md"
+METRICS, CARD, EXPORTED = "metrics.json", "README.md", "model.onnx"
 FILES = (SETTINGS, WEIGHTS, METRICS, CARD, *(f"{ENCODER}/*.{ending}" for ending in ("json", "txt", "model")))
 """All files that a model can have: what is downloaded of it."""
 FORMAT = 1
 _KEYS = ("format", "nestree", "fingerprint", "model", "training")
-_AGAIN = "Was it saved or downloaded to the end? Save or download the model again."
+AGAIN = "Was it saved or downloaded to the end? Save or download the model again."
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
@@ -70,6 +72,24 @@ def save_model(
         weights: others than the model has now, by the names of ``state_dict()``.
         name: what the model card calls the model; the name of the folder, if None.
     """
+
+    def write(file: Path, fingerprint: str) -> None:
+        _write_weights(model, weights, fingerprint, file)
+
+    save_folder(model, folder, WEIGHTS, write, metrics=metrics, training=training, name=name)
+
+
+def save_folder(
+    model: Saved,
+    folder: str | PathLike[str],
+    weights: str,
+    write: Callable[[Path, str], None],
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> None:
+    """As :func:`save_model`; ``write`` gets the path of the file with the weights, and the fingerprint for it."""
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise ModelError("this is a file, and a model is saved into a folder", path=path)
@@ -79,13 +99,13 @@ def save_model(
     new = Path(tempfile.mkdtemp(prefix=".saving-", dir=path))
     try:
         fingerprint = _write(model, new, scores, trained_with)
-        _write_weights(model, weights, fingerprint, new / WEIGHTS)
+        write(new / weights, fingerprint)
         if _may_write_card(path / CARD):
             called = name or path.resolve().name
             text = model_card(model.config, name=called, metrics=scores, training=trained_with)
             (new / CARD).write_text(text, encoding="utf-8")
         _sync(new)
-        _move(new, path)
+        _move(new, path, weights)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
@@ -154,12 +174,12 @@ def _sync(folder: Path) -> None:
                 os.fsync(opened.fileno())
 
 
-def _move(new: Path, path: Path) -> None:
+def _move(new: Path, path: Path, weights: str = WEIGHTS) -> None:
     """Moves files to their places, weights and settings last, and takes away what the model before had besides."""
     files = {file.relative_to(new) for file in new.rglob("*") if file.is_file()}
     ours = [path / METRICS, *(path / ENCODER).glob("*")]
     files |= {file.relative_to(path) for file in ours if file.is_file()}
-    last = [Path(WEIGHTS), Path(SETTINGS)]
+    last = [Path(weights), Path(SETTINGS)]
     kept = new / "before"
     moved: list[Path] = []
     try:
@@ -218,24 +238,50 @@ def _plain(value: Any) -> Any:
 
 def load_model(kind: type[Kind], path: Path) -> Kind:
     """A model from its folder, checked, in float32, ready to predict."""
-    settings = _read_nestree_json(path)
+    settings = read_folder(path)
+    if (path / EXPORTED).is_file() and not (path / WEIGHTS).is_file():
+        return _load_exported(kind, path)
     encoder = empty_encoder(read_settings(path / ENCODER))
     tokenizer = read_tokenizer(path / ENCODER)
     with NoRandomWeights():
-        model = kind(_config(settings["model"], path / SETTINGS), encoder, tokenizer)
-    _fill(model, path / WEIGHTS, settings["fingerprint"])
-    model.trained_with = settings["training"]
-    model.metrics = _read_json(path / METRICS) if (path / METRICS).is_file() else {}
+        model = kind(settings.config, encoder, tokenizer)
+    _fill(model, path / WEIGHTS, settings.fingerprint)
+    model.trained_with, model.metrics = settings.training, settings.metrics
     return model.eval()
+
+
+def _load_exported(kind: type[Kind], path: Path) -> Kind:
+    from nestree.export import load
+
+    found = load(path)
+    if not isinstance(found, kind):
+        raise ModelError(f"this model is exported, and no {kind.__name__}", path=path)
+    return found
+
+
+class Settings(NamedTuple):
+    """What a folder says of its model."""
+
+    config: ModelConfig
+    fingerprint: str
+    training: dict[str, Any]
+    metrics: dict[str, Any]
+
+
+def read_folder(path: Path) -> Settings:
+    """All that a folder holds but the encoder and the weights, checked."""
+    values = _read_nestree_json(path)
+    metrics = _read_json(path / METRICS) if (path / METRICS).is_file() else {}
+    return Settings(_config(values["model"], path / SETTINGS), values["fingerprint"], values["training"], metrics)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ModelError(f"this is no JSON ({first_line(error)})", path=path, advice=_AGAIN) from None
+        raise ModelError(f"this is no JSON ({first_line(error)})", path=path, advice=AGAIN) from None
     if not isinstance(values, dict):
-        raise ModelError(f"an object was expected, not {type(values).__name__}", path=path, advice=_AGAIN)
+        raise ModelError(f"an object was expected, not {type(values).__name__}", path=path, advice=AGAIN)
     return values
 
 
@@ -247,7 +293,7 @@ def _read_nestree_json(path: Path) -> dict[str, Any]:
     values = _read_json(file)
     found = values.get("format")
     if not isinstance(found, int) or found < 1:
-        raise ModelError(f"its format is {found!r}, and should be {FORMAT}", path=file, advice=_AGAIN)
+        raise ModelError(f"its format is {found!r}, and should be {FORMAT}", path=file, advice=AGAIN)
     if found > FORMAT:
         what = f"the model is in format {found}, written by nestree {values.get('nestree')}"
         advice = f"This is nestree {__version__}, which reads format {FORMAT}: pip install --upgrade nestree"
@@ -257,7 +303,7 @@ def _read_nestree_json(path: Path) -> dict[str, Any]:
             raise ModelError(f"{what} {min(faulty)!r}", path=file, advice=f"Known are {', '.join(_KEYS)}.")
     for name in ("model", "training"):
         if not isinstance(values[name], dict):
-            raise ModelError(f"{name!r} should be an object", path=file, advice=_AGAIN)
+            raise ModelError(f"{name!r} should be an object", path=file, advice=AGAIN)
     return values
 
 
@@ -276,13 +322,13 @@ def _fill(model: Saved, file: Path, fingerprint: str) -> None:
     from safetensors import SafetensorError, safe_open
 
     if not file.is_file():
-        raise NoModelError("there are no weights", path=file, advice=_AGAIN)
+        raise NoModelError("there are no weights", path=file, advice=AGAIN)
     state = model.state_dict()
     try:
         with safe_open(str(file), "pt") as opened:
             if (opened.metadata() or {}).get("fingerprint", fingerprint) != fingerprint:
                 what = f"these weights belong to other settings than those in {SETTINGS}"
-                advice = "Is the model being saved just now, or are these files of two models? " + _AGAIN
+                advice = "Is the model being saved just now, or are these files of two models? " + AGAIN
                 raise ModelError(what, path=file, advice=advice)
             names = opened.keys()
             _check_fit(state, {name: tuple(opened.get_slice(name).get_shape()) for name in names}, file)
@@ -290,7 +336,7 @@ def _fill(model: Saved, file: Path, fingerprint: str) -> None:
                 for name in dict.fromkeys(_owners(state).values()):
                     state[name].copy_(opened.get_tensor(name))
     except SafetensorError as error:
-        raise ModelError(f"the weights are damaged ({first_line(error)})", path=file, advice=_AGAIN) from None
+        raise ModelError(f"the weights are damaged ({first_line(error)})", path=file, advice=AGAIN) from None
 
 
 def _check_fit(state: Mapping[str, Tensor], found: Mapping[str, tuple[int, ...]], file: str | Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,12 @@ from nestree.model.folder import WEIGHTS as WEIGHTS
 from nestree.model.pieces import Batch, Pieces
 from nestree.model.saved import Saved
 from nestree.model.scorer import SpanScorer
+
+if TYPE_CHECKING:
+    from nestree.prediction.results import Prediction
+
+
+Thresholds = Sequence[float | None] | None
 
 
 class Span(NamedTuple):
@@ -76,10 +82,15 @@ class NestedNER(Saved):
         They are normalised if the model was made so; the same in training, decoding and marginals. The temperature
         is left to decoding.
         """
-        scores = self.scorer(self.encoder(batch))
+        scores = self.span_scores(batch)
         if self.config.normalize and self.config.loss == "treecrf":
             return normalize_potentials(scores, batch.lengths)
         return scores if scores.dtype == torch.float64 else scores.float()
+
+    def span_scores(self, batch: Batch) -> Tensor:
+        """Scores of all labelled spans, as they come from the scorer. Shape: ``[batch, n, n, label]``."""
+        scores: Tensor = self.scorer(self.encoder(batch))
+        return scores
 
     def loss(self, batch: Batch, observed: PartialTrees) -> Tensor:
         """What training makes small, the mean over sentences. Shape: ``[]``."""
@@ -133,44 +144,99 @@ class NestedNER(Saved):
     # --- Decoding ---
 
     @torch.inference_mode()
-    def decode(self, batch: Batch) -> list[list[Span]]:
-        """The entities of each sentence, outer ones first; each with its exact marginal probability."""
+    def decode(self, batch: Batch, thresholds: Thresholds = None) -> list[list[Span]]:
+        """The entities of each sentence, outer ones first; each with the exact marginal probability of span and label.
+
+        Of a span with several labels there are several.
+
+        Args:
+            batch: the sentences.
+            thresholds: for each of ``config.single_labels`` the least probability of its entities; None: as the model
+                decodes by itself.
+                With "mbr" they take the place of one half. Where they are lower, several entities may be probable
+                enough that no tree holds together: found are those of one tree, which exceed them by most in all.
+        """
         scores = self._scores_in_peace(batch)
-        labels = self.config.labels
         if self.config.loss == "local":
-            return _local_spans(scores, batch.lengths, labels)
-        crf = TreeCRF(scores, batch.lengths.to(scores.device))
-        marginals = crf.marginals
-        if self.config.decoding == "mbr":
-            places = torch.nonzero(_more_probable_than_not(marginals, len(labels)))
+            chosen, marginals = self._chosen_locally(scores, batch.lengths, thresholds)
         else:
-            trees = crf.argmax
-            wanted = (trees >= 0) & (trees < len(labels))
-            places = torch.cat([torch.nonzero(wanted), trees[wanted][:, None]], 1)
-        return _by_sentence(places, marginals, labels, len(scores))
+            crf = TreeCRF(scores, batch.lengths.to(scores.device))
+            marginals = self._of_single_labels(crf.marginals)
+            chosen = self._chosen(crf, marginals, thresholds)
+        return _by_sentence(torch.nonzero(chosen), marginals, self.config.single_labels, len(scores))
+
+    def _of_single_labels(self, probabilities: Tensor) -> Tensor:
+        """Probabilities of entity labels, those of joined ones added up for each label that they hold.
+
+        Shape: ``[..., label]`` to ``[..., single label]``
+        """
+        entities = probabilities[..., : len(self.config.labels)]
+        if not self.config.has_joined_labels:
+            return entities
+        return entities @ self._holds(entities)
+
+    def _holds(self, like: Tensor) -> Tensor:
+        """Which single labels a label stands for. Shape: ``[entity label, single label]``."""
+        rows = [[float(part in parts) for part in self.config.single_labels] for parts in self.config.parts]
+        return torch.tensor(rows, dtype=like.dtype, device=like.device)
+
+    def _chosen(self, crf: TreeCRF, marginals: Tensor, thresholds: Thresholds) -> Tensor:
+        """Which spans are found to be entities, with which labels. Shape: ``[batch, n, n, single label]``."""
+        if self.config.decoding == "map":
+            labels = torch.arange(len(self.config.labels), device=marginals.device)
+            found = self._of_single_labels((crf.argmax[..., None] == labels).to(marginals.dtype)) > 0
+            return found if thresholds is None else found & (marginals >= _limits(thresholds, 0.0, marginals))
+        if thresholds is None:
+            return marginals > 0.5  # the fewest errors to be expected. No two of them cross: no tree has both
+        limits = _limits(thresholds, 0.5, marginals)
+        enough = marginals >= limits
+        if bool((limits > 0.5).all()):
+            return enough
+        # Several may be probable enough that no tree holds together: of one tree, those that exceed by most in all.
+        gain = torch.where(enough, marginals - limits + 1e-6, 0.0)  # just enough is better than latent
+        if not self.config.has_joined_labels:  # a node has one label
+            enough &= gain == gain.amax(-1, keepdim=True)
+        total = torch.where(enough, gain, 0.0).sum(-1)
+        worth = torch.stack([torch.where(total > 0, total, -torch.inf), torch.zeros_like(total)], -1)
+        return enough & (TreeCRF(worth, crf.lengths).argmax == 0)[..., None]
+
+    def _chosen_locally(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> tuple[Tensor, Tensor]:
+        """The same without trees: the best label of each span, or those that are probable enough; and probabilities."""
+        probabilities = scores.softmax(-1)
+        marginals = self._of_single_labels(probabilities)
+        if thresholds is None:
+            best = probabilities.argmax(-1)[..., None] == torch.arange(scores.shape[-1], device=scores.device)
+            found = self._of_single_labels(best.to(scores.dtype)) > 0
+        else:
+            found = marginals >= _limits(thresholds, 0.5, marginals)
+            if not self.config.has_joined_labels:  # one label each
+                found &= marginals == marginals.amax(-1, keepdim=True)
+        return found & span_grid(lengths.to(scores.device), scores.shape[1])[..., None], marginals
 
     @torch.inference_mode()
-    def trees(self, batch: Batch) -> list[list[Node]]:
+    def trees(self, batch: Batch, thresholds: Thresholds = None) -> list[list[Node]]:
         """The tree of each sentence: its entities, as :meth:`decode` finds them, and the most probable latent nodes.
 
-        Nodes stand before those within them.
+        Nodes stand before those within them. A node with several labels comes once for each.
         """
         if self.config.loss == "local":
             raise ValueError("a model with loss = local has no trees.")
         scores = self._scores_in_peace(batch)
-        lengths, labels = batch.lengths.to(scores.device), self.config.labels
-        crf = TreeCRF(scores, lengths)
-        marginals, trees = crf.marginals, crf.argmax
-        if self.config.decoding == "mbr":
-            # Each entity is worth more than all latent nodes together; other entity labels are out of the question.
-            chosen = _more_probable_than_not(marginals, len(labels))
-            worth = marginals.clone()
-            worth[..., : len(labels)] = torch.where(chosen, scores.shape[1] + 1.0, -torch.inf)
-            trees = TreeCRF(worth, lengths).argmax
-        at = trees >= 0
-        places = torch.cat([torch.nonzero(at), trees[at][:, None]], 1)
-        names = (*labels, *[None] * self.config.latent_labels)
-        return [[Node(*one) for one in found] for found in _by_sentence(places, marginals, names, len(scores))]
+        crf = TreeCRF(scores, batch.lengths.to(scores.device))
+        marginals = self._of_single_labels(crf.marginals)
+        chosen = self._chosen(crf, marginals, thresholds)
+        latent = crf.marginals[..., len(self.config.labels) :].sum(-1)
+        # Each entity is worth more than all latent nodes together.
+        worth = torch.where(chosen.any(-1), scores.shape[1] + 1.0, latent)
+        if self.config.decoding == "map" and thresholds is None:
+            nodes = crf.argmax >= 0
+        else:
+            nodes = TreeCRF(worth[..., None], crf.lengths).argmax >= 0
+        labels = self.config.single_labels
+        found = torch.cat([chosen, (nodes & ~chosen.any(-1))[..., None]], -1)
+        weights = torch.cat([marginals, latent[..., None]], -1)
+        result = _by_sentence(torch.nonzero(found), weights, (*labels, None), len(scores))
+        return [[Node(*one) for one in of_sentence] for of_sentence in result]
 
     def _scores_in_peace(self, batch: Batch) -> Tensor:
         """Log potentials without dropout, whatever the model is doing, at the model's temperature."""
@@ -182,10 +248,54 @@ class NestedNER(Saved):
         finally:
             self.train(was_training)
 
-    def predict_tokens(self, sentences: Sequence[Sequence[str]], *, batch_size: int = 32) -> Iterator[list[Span]]:
-        """The entities of sentences that are split into words already, in their order."""
-        for first in range(0, len(sentences), batch_size):
-            yield from self.decode(self.pieces(sentences[first : first + batch_size]))
+    # --- From text to entities ---
+
+    @overload
+    def predict(self, texts: str, **options: Any) -> Prediction: ...
+    @overload
+    def predict(self, texts: Iterable[str], **options: Any) -> list[Prediction]: ...
+    def predict(self, texts: str | Iterable[str], **options: Any) -> Prediction | list[Prediction]:
+        """The entities of a text, or of each of several; the text is split as the model was trained to read.
+
+        Args:
+            texts: one or several.
+            **options:
+                threshold: the least probability of an entity, for all labels or by label; left out, the model decides.
+                flat: leave out nesting: keep the "outermost", the "innermost" or the "best"-scoring entities.
+                trees: also give the tree of each sentence, latent nodes included.
+                max_words: sentences longer than this (256) are read in windows that overlap.
+                budget: padded work of one forward pass (16384); less needs less memory.
+
+        Raises:
+            TypeError: a text is not a string.
+            ValueError: an option makes no sense.
+        """
+        if isinstance(texts, str):
+            return next(self.predict_stream([texts], **options))
+        return list(self.predict_stream(texts, **options))
+
+    def predict_stream(self, texts: Iterable[str], **options: Any) -> Iterator[Prediction]:
+        """As :meth:`predict`, for any number of texts, one prediction after the other, in bounded memory."""
+        from nestree.prediction.predict import Options, predictions, texts_as_documents
+
+        return predictions(self, texts_as_documents(self, texts), Options(**options))
+
+    def predict_tokens(self, token_lists: Iterable[Sequence[str]], **options: Any) -> list[Prediction]:
+        """The entities of sentences that are words already, which are taken as they are. Offsets count words.
+
+        Args:
+            token_lists: the words of each sentence.
+            **options: as of :meth:`predict`.
+        """
+        from nestree.prediction.predict import Options, predictions, words_as_documents
+
+        return list(predictions(self, words_as_documents(token_lists), Options(**options), in_words=True))
+
+    def count_tokens(self, text: str) -> int:
+        """How many pieces the encoder reads of a text; it reads ``model.pieces.limit`` at a time, in windows."""
+        from nestree.prediction.predict import count_tokens
+
+        return count_tokens(self, text)
 
 
 def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> Tensor:
@@ -206,28 +316,18 @@ def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> T
 
 def _local_loss_of_sets(scores: Tensor, observed: PartialTrees) -> Tensor:
     mask, entity_labels = observed.mask(), observed.entity_labels
-    none = torch.arange(mask.shape[3], device=mask.device) >= entity_labels
-    mask = torch.where((observed.codes == REJECTED)[..., None], none.to(mask.dtype), mask)
+    label = torch.arange(mask.shape[3], device=mask.device)
+    mask = torch.where((observed.codes == REJECTED)[..., None], (label == entity_labels).to(mask.dtype), mask)
+    mask = mask * (label <= entity_labels)  # as without sets, of the latent labels the first one counts
     grid = span_grid(observed.lengths, mask.shape[1])
     allowed = mask_scores(scores, mask).logsumexp(-1)
     return torch.where(grid, scores.logsumexp(-1) - allowed, 0.0).sum() / len(mask)
 
 
-def _local_spans(scores: Tensor, lengths: Tensor, labels: Sequence[str]) -> list[list[Span]]:
-    """Spans whose best label is an entity label."""
-    probabilities = scores.softmax(-1)
-    label = probabilities.argmax(-1)
-    n = scores.shape[1]
-    grid = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu()
-    grid = grid & (torch.arange(n, device=scores.device) < lengths.to(scores.device)[:, None, None])
-    at = grid & (label < len(labels))
-    places = torch.cat([torch.nonzero(at), label[at][:, None]], 1)
-    return _by_sentence(places, probabilities, labels, len(scores))
-
-
-def _more_probable_than_not(marginals: Tensor, entity_labels: int) -> Tensor:
-    """The entities with the fewest errors to be expected. No two of them cross, or are one span: no tree has both."""
-    return marginals[..., :entity_labels] > 0.5
+def _limits(thresholds: Sequence[float | None], otherwise: float, like: Tensor) -> Tensor:
+    """Thresholds of all labels. Shape: ``[entity label]``."""
+    values = [otherwise if one is None else one for one in thresholds]
+    return torch.tensor(values, dtype=like.dtype, device=like.device)
 
 
 def _by_sentence(places: Tensor, scores: Tensor, labels: Sequence[Any], sentences: int) -> list[list[Span]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -16,6 +14,7 @@ from nestree.crf import PartialTrees
 from nestree.model import NestedNER
 from nestree.model.batching import by_work
 from nestree.model.pieces import Batch
+from nestree.threads import ahead
 from nestree.training.config import TrainConfig
 from nestree.training.data import Sentence
 from nestree.training.shelf import Shelf
@@ -134,37 +133,7 @@ class Loader:
 
     def epoch(self, epoch: int, skip: int = 0) -> Iterator[Step]:
         """The steps of an epoch in order, made ready in a thread of their own."""
-        ready: queue.Queue[Step | BaseException | None] = queue.Queue(AHEAD)
-        stop = threading.Event()
-
-        def put(item: Step | BaseException | None) -> None:
-            while not stop.is_set():
-                try:
-                    return ready.put(item, timeout=0.1)
-                except queue.Full:
-                    continue
-            return None
-
-        def make() -> None:
-            try:
-                for numbers in self.plan(epoch)[skip:]:
-                    if stop.is_set():
-                        return
-                    put(self._step(numbers, epoch))
-                put(None)
-            except BaseException as error:  # raised again where the steps are used
-                put(error)
-
-        thread = threading.Thread(target=make, daemon=True, name="nestree-loader")
-        thread.start()
-        try:
-            while (item := ready.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-        finally:
-            stop.set()
-            thread.join()
+        return ahead((self._step(numbers, epoch) for numbers in self.plan(epoch)[skip:]), AHEAD, "nestree-loader")
 
     def _step(self, numbers: list[int], epoch: int) -> Step:
         process, of = self._process

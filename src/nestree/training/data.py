@@ -15,10 +15,19 @@ from nestree.crf import Doubts
 from nestree.data import Document, Report, Splitter, apply, read, split_label
 from nestree.data.errors import DataError
 from nestree.data.formats import detect, get
+from nestree.data.model import Range
 from nestree.data.statistics import Statistics, count
 from nestree.evaluation.metrics import keys, unreachable
 from nestree.training.config import TrainConfig
-from nestree.training.incomplete import Openings, annotated_shares, described, labels_in_doubt
+from nestree.training.incomplete import (
+    Counts,
+    Openings,
+    annotated_shares,
+    described,
+    has_entities,
+    labels_in_doubt,
+    parts_of,
+)
 
 Spans = tuple[tuple[int, int, str | int], ...]
 
@@ -68,6 +77,7 @@ class Corpus:
         labels: of those entities, joined ones included.
         sets: sets of labels that spans may have where annotation is not complete or not certain: a weight for each
             label, and for being no entity.
+        rates: entities per word of each label, where it was annotated completely; of a joined one, of its rarest part.
         report: what the policies did to train.
         notes: what the user should know before training.
     """
@@ -79,6 +89,7 @@ class Corpus:
     report: Report
     notes: tuple[str, ...] = field(default=())
     sets: tuple[tuple[float, ...], ...] = field(default=())
+    rates: tuple[float, ...] = field(default=())
 
 
 def load_part(
@@ -129,14 +140,16 @@ def prepare(train: Part, dev: Part, config: TrainConfig) -> Corpus:
             whatever a policy calls an error.
     """
     for part, name in ((train, "training"), (dev, "dev")):
-        if not any(document.entities for document in part.documents):
+        if not any(map(has_entities, part.documents)):
             what = f"there is no entity in the {name} data, read as {part.format}"
             raise DataError(
                 what, path=part.path, advice="Is it annotated, and is that its format? Name it by --format."
             )
     report = Report()
     fitted = [apply(document, config.policies, report) for document in train.documents]
-    labels = tuple(sorted({entity.label for one in fitted for entity in one.entities} | labels_in_doubt(fitted)))
+    joined = config.same_span == "composite"
+    in_doubt = labels_in_doubt(fitted, joined=joined)
+    labels = tuple(sorted({entity.label for one in fitted for entity in one.entities} | in_doubt))
     if not labels:
         raise DataError(
             f"no entity of the training data can be learned: {'; '.join(report.summary())}",
@@ -146,14 +159,21 @@ def prepare(train: Part, dev: Part, config: TrainConfig) -> Corpus:
     notes = [*_missing(labels, dev, config), *_unreachable(dev)]
     if train.fingerprint == dev.fingerprint:
         notes.append("training and dev data are the same: scores will say what was learned by heart")
+    parts = parts_of(joined=joined)
+    own = Counts(parts).add(fitted)
     incomplete = sum(document.incomplete for document in fitted)
     shares = {}
     if incomplete:
-        shares = annotated_shares(fitted, dev.documents, labels, config.annotated_share, train.path)
+        single = sorted({part for label in labels for part in parts(label)})
+        reference = Counts(parts).add(fitted).add(dev.documents, parts=parts_of(joined=False))
+        shares = annotated_shares(own, reference, single, config.annotated_share, train.path)
         notes += described(shares, incomplete)
-    openings = Openings(labels, shares, report)
+    if any(document.incomplete for document in dev.documents):
+        notes.append("dev is not annotated completely: predictions that it cannot judge are left out of its scores")
+    openings = Openings(labels, parts, shares, report)
     sentences = tuple(sentence for document in fitted for sentence in _sentences(document, openings))
-    return Corpus(train, dev, sentences, labels, report, tuple(notes), openings.sets)
+    rates = tuple(min(own.rate_anywhere(part) for part in parts(label)) for label in labels)
+    return Corpus(train, dev, sentences, labels, report, tuple(notes), openings.sets, rates)
 
 
 def label_shift(corpus: Corpus, strength: float, latent_labels: int) -> list[float]:
@@ -162,25 +182,25 @@ def label_shift(corpus: Corpus, strength: float, latent_labels: int) -> list[flo
     It is the logarithm of how frequent a label is, beside the most frequent one, times the strength. What is added
     for a model to learn with, it need not learn itself: when it predicts, its scores are as if labels were alike.
     """
-    spans = [label for sentence in corpus.sentences for _, _, label in sentence.spans if isinstance(label, str)]
-    found = Counter(part for label in spans for part in split_label(label))
-    most = max(found.values())
-    rarest = [min(max(1, found[part]) for part in split_label(label)) for label in corpus.labels]
-    return [strength * math.log(number / most) for number in rarest] + [0.0] * latent_labels
+    known = [rate for rate in corpus.rates if rate]
+    most, least = max(known, default=1.0), min(known, default=1.0)
+    return [strength * math.log((rate or least) / most) for rate in corpus.rates] + [0.0] * latent_labels
 
 
 def _sentences(document: Document, openings: Openings) -> Iterator[Sentence]:
     """The sentences of a document to which policies were applied."""
     waiting = sorted((one.token_start or 0, one.token_end or 0, one.label) for one in document.entities)
     at = 0
+    listed: list[tuple[Range, list[tuple[int, int, str]]]] = []
     for start, end in document.sentences or ():
         spans = []
         while at < len(waiting) and waiting[at][0] < end:
             first, last, label = waiting[at]
             spans.append((first - start, last - start, label))
             at += 1
-        further, doubts = openings.of_sentence(document, start, end, spans)
-        yield Sentence(document.words[start:end], (*spans, *further), doubts)
+        listed.append(((start, end), spans))
+    for ((start, end), _), opened in zip(listed, openings.of_document(document, listed), strict=True):
+        yield Sentence(document.words[start:end], *opened)
 
 
 def _missing(labels: Sequence[str], dev: Part, config: TrainConfig) -> Iterator[str]:

@@ -30,6 +30,7 @@ from nestree.training.data import Corpus, label_shift
 from nestree.training.errors import TrainingError
 from nestree.training.folder import RunFolder
 from nestree.training.gradients import Gradients, diverged, too_long
+from nestree.training.incomplete import judged
 from nestree.training.journal import Journal
 from nestree.training.optimizer import Average, Update, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
@@ -217,11 +218,11 @@ class Trainer:
                 own = list(self.pages.annotated(self.model, self.loader.budget))
         except torch.OutOfMemoryError as error:
             raise too_long() from error
-        if self.accelerator.num_processes == 1:
-            return score(self.corpus.dev.documents, own)
-        parts: list[list[Document]] = gather_object([own])
-        predicted = [parts[at % len(parts)][at // len(parts)] for at in range(len(self.corpus.dev.documents))]
-        return score(self.corpus.dev.documents, predicted)
+        gold = self.corpus.dev.documents
+        if self.accelerator.num_processes > 1:
+            parts: list[list[Document]] = gather_object([own])
+            own = [parts[at % len(parts)][at // len(parts)] for at in range(len(gold))]
+        return score(gold, list(map(judged, gold, own)))
 
     # --- Setting up ---
 

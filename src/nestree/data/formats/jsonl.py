@@ -24,7 +24,8 @@ from nestree.data.report import Report
 
 _KEYS = ("id", "text", "tokens", "sentences", "entities", *incomplete.KEYS, "meta")
 _KNOWN = frozenset(_KEYS)
-_ENTITY_KEYS = ("start", "end", "label", "score", "fragments")
+_ENTITY_KEYS = ("start", "end", "label", "score", "fragments", "text", "depth", "parent")
+"""The last three say again what the others say; `nestree predict` writes them for people."""
 
 
 def read(path: Path, options: Options, report: Report) -> Iterator[Document]:

@@ -1,0 +1,148 @@
+"""Reads sentences in their order: any number, of any length, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import torch
+
+from nestree.data.splitting import without_surrogates
+from nestree.model import NestedNER
+from nestree.model.batching import by_work
+from nestree.model.pieces import Batch, Cut
+from nestree.threads import ahead
+
+AHEAD = 2048
+"""Sentences that are looked at together, so that those of similar length meet in a batch."""
+WORDS_AHEAD = 65536
+"""Words that are looked at together, if sentences are long."""
+MAX_WORDS = 256
+"""Longer sentences are read in windows: the time for a tree grows with the cube of its words."""
+
+
+Found = TypeVar("Found", bound=Any)
+Find = Callable[[Batch], list[list[Found]]]
+"""A method of a model that finds something in each sentence of a batch: ``model.decode``, ``model.trees``."""
+
+
+class Read(NamedTuple, Generic[Found]):
+    """What was found in a sentence, and whether it was read in windows."""
+
+    found: list[Found]
+    windowed: bool
+
+
+class _Group(NamedTuple):
+    """Sentences that are looked at together; of long ones, their windows.
+
+    Attributes:
+        windows: of each sentence, the words at which its windows begin.
+        cuts: all windows, in pieces.
+    """
+
+    windows: list[list[tuple[int, int]]]
+    cuts: list[Cut]
+
+
+def read(
+    model: NestedNER,
+    find: Find[Found],
+    sentences: Iterable[Sequence[str]],
+    *,
+    budget: int = 16384,
+    max_words: int = MAX_WORDS,
+) -> Iterator[Read[Found]]:
+    """What is found in each sentence, in their order. A few thousand sentences are held at a time.
+
+    Args:
+        model: whose pieces are needed.
+        find: finds spans or nodes, in words of the sentence.
+        sentences: as words.
+        budget: padded work of one forward pass (:func:`nestree.model.batching.work`).
+        max_words: longer sentences are read in windows of so many words, of which a quarter overlap.
+    """
+    groups: Iterable[_Group] = (_cut(model, some, max_words) for some in _groups(sentences))
+    if model.device.type != "cpu":  # a CPU has nothing to wait for
+        groups = ahead(groups, 1, "nestree-reader")
+    for group in groups:
+        found = iter(zip(read_cuts(model, find, group.cuts, budget), group.cuts, strict=True))
+        for windows in group.windows:
+            parts = [next(found) for _ in windows]
+            of_sentence = [one for one, _ in parts]
+            windowed = len(windows) > 1 or len(parts[0][1].windows) > 1  # of trees, or of the encoder
+            yield Read(_merged(of_sentence, windows) if len(windows) > 1 else of_sentence[0], windowed)
+
+
+def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: int) -> list[list[Found]]:
+    """What is found in each of these sentences, read in batches of similar length.
+
+    Where memory does not suffice, batches are halved.
+    """
+    found: list[list[Found]] = [[] for _ in cuts]
+    waiting = by_work(cuts, budget)
+    while waiting:
+        numbers = waiting.pop()
+        try:
+            result = find(model.pieces.together([cuts[number] for number in numbers]))
+        except torch.OutOfMemoryError:
+            if len(numbers) == 1:
+                raise
+            waiting += [numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]]
+            continue
+        for number, one in zip(numbers, result, strict=True):
+            found[number] = one
+    return found
+
+
+def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    waiting: list[Sequence[str]] = []
+    words = 0
+    for sentence in sentences:
+        waiting.append(sentence)
+        words += len(sentence)
+        if len(waiting) >= AHEAD or words >= WORDS_AHEAD:
+            yield waiting
+            waiting, words = [], 0
+    if waiting:
+        yield waiting
+
+
+def _cut(model: NestedNER, sentences: list[Sequence[str]], max_words: int) -> _Group:
+    windows = [list(_windows(len(sentence), max_words)) for sentence in sentences]
+    parts = [
+        [without_surrogates(word) for word in sentence[start:end]]
+        for sentence, places in zip(sentences, windows, strict=True)
+        for start, end in places
+    ]
+    return _Group(windows, model.pieces.cut(parts))
+
+
+def _windows(words: int, most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of words, each of which shares a quarter with the next."""
+    start, step = 0, most - most // 4
+    while words - start > most:
+        yield start, start + most
+        start += step
+    yield start, words
+
+
+def _merged(parts: list[list[Found]], windows: list[tuple[int, int]]) -> list[Found]:
+    """What windows found, once each: every window answers for what begins nearer to its middle than to its neighbours'.
+
+    Of two that cross, as neighbours may disagree, the one that scores better stays.
+    """
+    found: list[Found] = []
+    for at, (part, (start, end)) in enumerate(zip(parts, windows, strict=True)):
+        first = 0 if at == 0 else (start + windows[at - 1][1]) // 2
+        last = end if at == len(windows) - 1 else (windows[at + 1][0] + end) // 2
+        for one in part:
+            moved = one._replace(start=one.start + start, end=one.end + start)
+            latent = moved.label is None
+            if first <= moved.start < last and not (latent and moved.end > last):
+                found.append(moved)
+    kept: list[Found] = []
+    for one in sorted(found, key=lambda one: -one.score):
+        if not any(a.start < one.start < a.end < one.end or one.start < a.start < one.end < a.end for a in kept):
+            kept.append(one)
+    return sorted(kept, key=lambda one: (one.start, -one.end))

@@ -1,0 +1,255 @@
+"""`nestree predict` as people run it."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nestree.cli import predict
+from nestree.cli.main import main
+from nestree.data import read
+from tests.prediction.test_trees import sure
+
+LINES = ["Anna of the acme club.", "", "Bo runs."]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    sure(folder, decoding="mbr").save_pretrained(folder / "saved")
+    return folder / "saved"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "some.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def run(*arguments: Any) -> int:
+    return main(["predict", *map(str, arguments), "--device", "cpu"])
+
+
+def objects(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_a_file_to_the_screen(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model, text) == 0
+    (found,) = objects(capsys.readouterr().out)
+    assert found["text"] == text.read_text()
+    assert found["id"] == "some"
+    assert found["entities"]
+    for entity in found["entities"]:
+        assert found["text"][entity["start"] : entity["end"]] == entity["text"]
+        assert entity["depth"] == 1 or found["entities"][entity["parent"]]["start"] <= entity["start"]
+
+
+def test_lines_of_a_file(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model, text, "--lines") == 0
+    assert [one["text"] for one in objects(capsys.readouterr().out)] == LINES
+
+
+def test_lines_of_a_pipe(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = io.BytesIO(b"\xef\xbb\xbf" + "\r\n".join(LINES).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw))
+    assert run(model) == 0
+    assert [one["text"] for one in objects(capsys.readouterr().out)] == LINES
+
+
+def test_documents_of_a_pipe(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = io.BytesIO(b'{"tokens": ["anna", "of", "bo"], "entities": []}\n')
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw))
+    assert run(model, "-", "--format", "jsonl") == 0
+    assert objects(capsys.readouterr().out)[0]["text"] == "anna of bo"
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.conll", "out.spacy"])
+def test_what_is_written_is_read_again(model: Path, text: Path, tmp_path: Path, name: str) -> None:
+    assert run(model, text, "--lines", "--output", tmp_path / name) == 0
+    found = list(read(tmp_path / name))
+    (first, *_) = [one for one in found if one.entities]
+    assert first.text.startswith("Anna of the acme club")
+    assert not list(tmp_path.glob("*.partial*"))
+    assert run(model, tmp_path / name, "--output", tmp_path / "again.jsonl") == 0
+
+
+def test_options_reach_the_model(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {}
+    for name, flags in {
+        "all": [],
+        "sure": ["--threshold", "0.9"],
+        "one": ["--threshold", "ORG=1"],
+        "flat": ["--flat", "outermost"],
+        "trees": ["--trees", "--max-words", "8"],
+    }.items():
+        assert run(model, text, *flags) == 0
+        sizes[name] = objects(capsys.readouterr().out)[0]
+    count = {name: len(one["entities"]) for name, one in sizes.items()}
+    assert count["sure"] < count["all"]
+    assert {one["label"] for one in sizes["one"]["entities"]} == {"PER"}
+    assert {one["depth"] for one in sizes["flat"]["entities"]} == {1}
+    assert sizes["trees"]["meta"]["trees"]
+    assert "meta" not in sizes["all"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.txt"], "nowhere.txt: there is no such file or folder"),
+        (["some.md"], "looks like none of the known formats.*Is it plain text\\? Then use --text"),
+        (["latin.txt"], "latin.txt: this is not UTF-8 \\(byte 3\\).*iconv"),
+        (["some.txt", "--threshold", "high"], "P or LABEL=P, found 'high'"),
+        (["some.txt", "--threshold", "0.5", "--threshold", "ORG=0.4"], "one of which is for all labels"),
+        (["some.txt", "--threshold", "DOG=0.4"], "no such label; it has \\['ORG', 'PER'\\]"),
+        (["some.txt", "--threshold", "1.5"], "a probability, from 0 to 1"),
+        (["some.txt", "--to", "conll"], "goes to a file.*--output PATH"),
+        (["some.txt", "--output", "out.xyz"], "does not say which format"),
+        (["some.txt", "--output", "some.txt", "--to", "jsonl"], "input and output are the same"),
+        (["some.txt", "--output", "there.jsonl"], "there is something already.*--force"),
+        (["some.txt", "--output", "no/such/out.jsonl"], "there is no such folder"),
+        (["some.txt", "--output", "out.conll", "--trees"], "trees are written as JSON Lines only"),
+        (
+            ["some.txt", "--output", "half.jsonl"],
+            "half.partial.jsonl: there is a file from a run that was not finished",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(
+    model: Path,
+    text: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("some.md").write_text("# Text\n")
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    for name in ("there.jsonl", "half.partial.jsonl"):
+        Path(name).write_text("mine\n")
+    assert run(model, *arguments) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    import re
+
+    assert re.search(message, errors[0]), errors[0]
+    assert Path("there.jsonl").read_text() == "mine\n"
+    assert text.read_text().startswith("Anna")
+
+
+def test_a_model_that_is_none(tmp_path: Path, text: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, text) == 2
+    assert "holds no model of nestree" in capsys.readouterr().err
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(model, broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    assert run(broken, text) == 2
+    assert "model.safetensors: the weights are" in capsys.readouterr().err
+    shutil.copytree(model, tmp_path / "newer")
+    settings = tmp_path / "newer" / "nestree.json"
+    settings.write_text(settings.read_text().replace('"labels"', '"of_the_future": 1, "labels"', 1))
+    assert run(tmp_path / "newer", text) == 2
+    assert "of_the_future" in capsys.readouterr().err
+
+
+def test_force_replaces(model: Path, text: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.jsonl").write_text("old\n")
+    assert run(model, text, "--output", tmp_path / "out.jsonl", "--force") == 0
+    assert "Anna" in (tmp_path / "out.jsonl").read_text()
+
+
+def test_what_came_before_an_error_is_kept_and_marked(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nestree.prediction import reading
+
+    monkeypatch.setattr(reading, "AHEAD", 1)
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"text": "Anna of the acme club."}\n{"text": "Bo."}\n{"text": 7}\n')
+    for name in ("out.jsonl", "out.conll"):
+        assert run(model, bad, "--output", tmp_path / name) == 2
+        said = capsys.readouterr().err
+        assert "bad.jsonl:3" in said
+        assert "2 documents, as far as it came; not complete" in said
+        assert not (tmp_path / name).exists()
+        kept = predict.partial_name(tmp_path / name)
+        assert [one.text[:4] for one in read(kept)] == ["Anna", "Bo ." if name == "out.conll" else "Bo."]
+
+
+def test_a_full_disk_leaves_whole_lines(
+    model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Full(io.FileIO):
+        room = 250
+
+        def write(self, data: Any) -> int:
+            if self.tell() + len(data) > self.room:
+                super().write(bytes(data)[: self.room - self.tell()])
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(data)
+
+    monkeypatch.setattr(predict, "opener_for", lambda path: lambda path, mode: Full(path, mode))
+    text.write_text("x\n" * 40)
+    assert run(model, text, "--lines", "--output", tmp_path / "out.jsonl") == 2
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert "not complete" in said
+    kept = list(read(tmp_path / "out.partial.jsonl"))
+    assert 1 < len(kept) < 40
+
+
+def command(model: Path, *arguments: Any) -> list[str]:
+    return [sys.executable, "-m", "nestree", "predict", str(model), *map(str, arguments), "--device", "cpu"]
+
+
+def test_ctrl_c_keeps_what_is_there(model: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text("Anna of the acme club and Bo of the club.\n" * 40000)
+    process = subprocess.Popen(
+        command(model, long, "--lines", "--output", tmp_path / "out.jsonl"), stderr=subprocess.PIPE, text=True
+    )
+    partial = tmp_path / "out.partial.jsonl"
+    deadline = time.monotonic() + 120
+    while not (partial.exists() and partial.stat().st_size) and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "not complete" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out.jsonl").exists()
+    assert 0 < sum(1 for _ in read(partial)) < 40000
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")
+def test_a_reader_that_has_seen_enough(model: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text("Anna of the acme club.\n" * 5000)
+    process = subprocess.Popen(
+        command(model, long, "--lines"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert json.loads(process.stdout.readline())["text"] == "Anna of the acme club."
+    process.stdout.close()
+    with process.stderr:
+        said = process.stderr.read()
+    assert process.wait(timeout=120) == 0
+    assert "Traceback" not in said

@@ -1,0 +1,324 @@
+"""From text and words to predictions."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nestree.crf import TreeCRF
+from nestree.data import Document, Entity
+from nestree.model import NestedNER, Node, Span
+from nestree.prediction import PredictedEntity, Prediction, reading
+from nestree.prediction.results import flattened, nested
+from tests.model.tiny import LABELS, model
+from tests.prediction.test_trees import sure
+
+TEXT = "Anna of the acme club.  Bo runs: the club of Anna!\n\tThe acme of Bo."
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> NestedNER:
+    return sure(tmp_path, decoding="mbr")
+
+
+# --- Offsets, depth, parents ---
+
+
+def test_offsets_are_those_of_the_text(found: NestedNER) -> None:
+    prediction = found.predict(TEXT)
+    assert prediction.text == TEXT
+    assert len(prediction) > 3
+    for entity in prediction:
+        assert TEXT[entity.start : entity.end] == entity.text
+        assert prediction.document.tokens is not None
+        assert prediction.document.tokens.characters(entity.token_start, entity.token_end) == (entity.start, entity.end)
+        assert entity.label in LABELS
+        assert 0.5 < entity.score <= 1
+
+
+def test_one_text_gives_one_prediction_and_several_give_a_list(found: NestedNER) -> None:
+    one, several = found.predict(TEXT), found.predict([TEXT, "", TEXT])
+    assert isinstance(one, Prediction)
+    assert [list(prediction) for prediction in several] == [list(one), [], list(one)]
+    assert found.predict([]) == []
+    assert found.predict(text for text in [TEXT]) == [one]
+
+
+def test_words_are_taken_as_they_are(found: NestedNER) -> None:
+    words = ["anna", "of", "the", "acme", "club.", "bo"]
+    (prediction,) = found.predict_tokens([words])
+    assert prediction.words == tuple(words)
+    (spans,) = found.decode(found.pieces([words]))
+    assert [(one.start, one.end, one.label) for one in prediction] == [(one.start, one.end, one.label) for one in spans]
+    assert all(one.text == " ".join(words[one.start : one.end]) for one in prediction)
+
+
+ENTITIES = [
+    Entity(0, 9, "A", 0.9, 0, 5),
+    Entity(0, 3, "B", 0.8, 0, 2),
+    Entity(0, 3, "C", 0.7, 0, 2),
+    Entity(2, 3, "D", 0.6, 1, 2),
+    Entity(5, 9, "E", 0.95, 3, 5),
+    Entity(10, 12, "F", 0.5, 5, 6),
+]
+
+
+def test_depth_and_parent() -> None:
+    entities = nested(Document("ab cd efg hi"), reversed(ENTITIES), in_words=False)
+    rows = [(one.label, one.depth, one.parent) for one in entities]
+    # Two labels on one span stand side by side; what lies within both is within the one that comes last.
+    assert rows == [("A", 1, None), ("B", 2, 0), ("C", 2, 0), ("D", 3, 2), ("E", 2, 0), ("F", 1, None)]
+
+
+@pytest.mark.parametrize(
+    ("how", "labels"), [("outermost", ["A", "F"]), ("innermost", ["D", "E", "F"]), ("best", ["B", "E", "F"])]
+)
+def test_flat_views(how: Any, labels: list[str]) -> None:
+    assert [one.label for one in flattened(ENTITIES, how)] == labels
+
+
+def test_flat_predictions_share_no_word(found: NestedNER) -> None:
+    for how in ("outermost", "innermost", "best"):
+        entities = found.predict(TEXT, flat=how).entities
+        assert entities
+        assert all(one.end <= other.start for one, other in pairwise(entities))
+        assert {one.depth for one in entities} == {1}
+
+
+def test_several_labels_on_a_span_come_apart(found: NestedNER) -> None:
+    found.config = replace(found.config, labels=tuple(f"{label}|part" for label in LABELS))
+    prediction = found.predict(TEXT)
+    assert prediction
+    assert {one.label for one in prediction} <= {*LABELS, "part"}
+    places = [(one.start, one.end) for one in prediction]
+    assert all(places.count(place) == 2 for place in places)
+
+
+# --- Thresholds ---
+
+
+def test_a_threshold_leaves_out_what_is_less_probable(found: NestedNER) -> None:
+    everything = found.predict(TEXT)
+    limit = sorted(one.score for one in everything)[len(everything) // 2]
+    kept = found.predict(TEXT, threshold=limit)
+    assert [one[:5] for one in kept] == [one[:5] for one in everything if one.score >= limit]
+    assert len(kept) < len(everything)
+
+
+def test_thresholds_by_label_leave_other_labels_alone(found: NestedNER) -> None:
+    everything = found.predict(TEXT)
+    label = everything[0].label
+    kept = found.predict(TEXT, threshold={label: 1.0})
+    assert [one[:5] for one in kept] == [one[:5] for one in everything if one.label != label]
+
+
+@pytest.mark.parametrize("decoding", ["mbr", "map"])
+def test_low_thresholds_find_more_and_still_one_tree(tmp_path: Path, decoding: str) -> None:
+    found = sure(tmp_path, decoding=decoding)
+    with torch.no_grad():
+        found.scorer.bilinear.mul_(0.2)  # unsure
+    before, after = found.predict(TEXT), found.predict(TEXT, threshold=0.05)
+    assert len(after) > len(before) if decoding == "mbr" else len(after) <= len(before)
+    assert all(one.score >= 0.05 for one in after)
+    for one in after:
+        for other in after:
+            assert not one.start < other.start < one.end < other.end
+            assert (one.start, one.end) != (other.start, other.end) or one is other
+
+
+def test_below_one_half_the_set_exceeds_the_thresholds_by_most(tmp_path: Path) -> None:
+    """Against all sets of labelled spans of a short sentence that one tree can hold."""
+    found = sure(tmp_path, decoding="mbr").eval()
+    with torch.no_grad():
+        found.scorer.bilinear.mul_(0.2)
+    words, limit = ["anna", "of", "bo"], 0.15
+    batch = found.pieces([words])
+    marginals = TreeCRF(found(batch).detach(), batch.lengths).marginals[0, ..., : len(LABELS)]
+    options = [(i, j, k, float(marginals[i, j, k])) for i, j, k in torch.nonzero(marginals >= limit).tolist()]
+
+    def fits(chosen: tuple[Any, ...]) -> bool:
+        return all(
+            a[:2] != b[:2] and not (a[0] < b[0] <= a[1] < b[1] or b[0] < a[0] <= b[1] < a[1])
+            for a, b in combinations(chosen, 2)
+        )
+
+    sets = [chosen for size in range(6) for chosen in combinations(options, size) if fits(chosen)]
+    best = max(sets, key=lambda chosen: sum(one[3] - limit for one in chosen))
+    (spans,) = found.decode(batch, [limit] * len(LABELS))
+    assert len(options) > len(best) > 1
+    assert {(one.start, one.end - 1, LABELS.index(one.label)) for one in spans} == {one[:3] for one in best}
+
+
+def test_local_models_have_thresholds_too(tmp_path: Path) -> None:
+    found = sure(tmp_path, loss="local")
+    everything = found.predict(TEXT)
+    assert len(found.predict(TEXT, threshold=0.9)) < len(everything)
+    assert all(one.score >= 0.9 for one in found.predict(TEXT, threshold=0.9))
+    with pytest.raises(ValueError, match="has no trees"):
+        found.predict(TEXT, trees=True)
+
+
+# --- Trees ---
+
+
+def test_trees_hold_the_entities_and_every_word(found: NestedNER) -> None:
+    prediction = found.predict(TEXT, trees=True)
+    assert prediction.trees is not None
+    assert [one[:4] for one in found.predict(TEXT)] == [one[:4] for one in prediction]
+    assert found.predict(TEXT).trees is None
+    nodes = [node for tree in prediction.trees for node in tree]
+    for tree, (start, end) in zip(prediction.trees, prediction.document.sentences or (), strict=True):
+        assert len(tree) == 2 * (end - start) - 1
+    assert {(one.start, one.end, one.label) for one in prediction} == {node[:3] for node in nodes if node.label}
+    (other,) = found.predict_tokens([["anna", "of", "bo"]], trees=True)
+    assert other.trees is not None
+    assert {node[:2] for node in other.trees[0]} >= {(0, 3), (0, 1), (1, 2), (2, 3)}
+
+
+# --- Strange text ---
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n\t ",
+        "word",
+        "\x00\x01",
+        "a\ud800b \udfff",
+        "日本語のテキスト。и кириллица, عربي mixed",
+        "e\u0301" * 20,
+        "\u200b\ufeff",
+        "👩‍👩‍👧 went to Leeds",
+        "x" * 5000,
+        "a\rb\r\nc\u2028d",
+    ],
+    ids=repr,
+)
+def test_any_text_has_a_prediction(found: NestedNER, text: str) -> None:
+    prediction = found.predict(text, trees=True)
+    assert prediction.text == text
+    assert all(text[one.start : one.end] == one.text for one in prediction)
+    assert found.count_tokens(text) >= len(prediction.words)
+    assert prediction.as_dict()["text"] == text
+
+
+def test_count_tokens_counts_pieces(found: NestedNER) -> None:
+    pieces = found.pieces([["Anna", "runs"]]).attention.sum()
+    assert found.count_tokens("Anna runs") == int(pieces) - 2  # without those at both ends
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda one: one.predict([["a", "b"]]), TypeError, "text 0 is a list, not a string.*predict_tokens"),
+        (lambda one: one.predict(["a", None]), TypeError, "text 1 is a NoneType"),
+        (lambda one: one.predict_tokens(["a b"]), TypeError, "item 0 is not a list of words.*predict"),
+        (lambda one: one.predict_tokens([["a", ""]]), ValueError, "empty word"),
+        (lambda one: one.predict("a", threshold=2), ValueError, "from 0 to 1"),
+        (lambda one: one.predict("a", threshold={"XYZ": 0.5}), ValueError, "no such label; it has"),
+        (lambda one: one.predict("a", flat="inner"), ValueError, "'outermost', 'innermost', 'best'"),
+        (lambda one: one.predict("a", max_words=2), ValueError, "8 at least"),
+        (lambda one: one.predict("a", budget=0), ValueError, "1 at least"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(found: NestedNER, call: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(found)
+
+
+# --- Long text ---
+
+
+def test_five_thousand_words_without_a_full_stop(found: NestedNER) -> None:
+    text = " ".join(["anna", "of", "the", "acme", "club"] * 1000)
+    prediction = found.predict(text)
+    assert prediction.windowed == ((0, len(text)),)
+    assert prediction[-1].end > len(text) - 100
+    assert len({one[1:4] for one in prediction}) == len(prediction)
+    for one, other in pairwise(prediction):
+        assert not one.start < other.start < one.end < other.end
+    assert found.predict("anna of the acme club").windowed == ()
+
+
+def test_sentences_longer_than_the_encoder_are_said_to_be_windowed(tmp_path: Path) -> None:
+    found = model(tmp_path, positions=12)
+    assert found.predict("ab " * 30).windowed == ((0, 89),)
+
+
+def test_windows_share_a_quarter_and_cover_everything() -> None:
+    for words in (1, 8, 9, 31, 100):
+        windows = list(reading._windows(words, 8))
+        assert windows[0][0] == 0
+        assert windows[-1][1] == words
+        assert all(end - start <= 8 for start, end in windows)
+        assert all(b[0] == a[0] + 6 for a, b in pairwise(windows))
+
+
+def test_what_two_windows_find_comes_once_and_without_crossing() -> None:
+    windows = [(0, 8), (6, 14)]
+    first = [Span(0, 2, "A", 0.9), Span(5, 8, "A", 0.6), Span(7, 8, "B", 0.9)]
+    second = [Span(0, 2, "C", 0.9), Span(1, 2, "B", 0.8), Span(1, 4, "A", 0.7), Span(6, 8, "A", 0.9)]
+    merged = reading._merged([first, second], windows)
+    # Words up to 6 are the first window's. (7, 8) is taken from the second one; (5, 8) crosses (7, 10), which is surer.
+    assert merged == [Span(0, 2, "A", 0.9), Span(7, 10, "A", 0.7), Span(7, 8, "B", 0.8), Span(12, 14, "A", 0.9)]
+
+
+def test_latent_nodes_do_not_reach_over_the_border_of_windows() -> None:
+    first, second = [Node(0, 8, None, 0.9), Node(2, 4, None, 0.8)], [Node(0, 8, None, 0.9), Node(3, 5, None, 0.8)]
+    merged = reading._merged([first, second], [(0, 8), (6, 14)])
+    assert merged == [Node(2, 4, None, 0.8), Node(9, 11, None, 0.8)]
+
+
+# --- Streams ---
+
+
+def test_a_stream_takes_a_few_texts_at_a_time(found: NestedNER, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "AHEAD", 4)
+    taken = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal taken
+        for number in range(50):
+            taken += 1
+            yield f"Anna {number} of the acme club." if number % 3 else ""
+
+    stream = found.predict_stream(texts())
+    assert taken == 0
+    first = next(stream)
+    assert taken <= 8
+    assert [first.text, *(one.text for one in stream)] == [
+        f"Anna {number} of the acme club." if number % 3 else "" for number in range(50)
+    ]
+    assert taken == 50
+
+
+def test_memory_does_not_grow_with_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = model(tmp_path)
+    monkeypatch.setattr(reading, "AHEAD", 64)
+
+    def peak(sentences: int) -> int:
+        text = "Anna runs to the club. " * sentences
+        tracemalloc.start()
+        try:
+            assert not found.predict(text, threshold=1.0)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(64)
+    # Held is where words and sentences are, some 140 bytes a word; their pieces would take four times as much.
+    assert peak(4000) - peak(400) < 3600 * 6 * 200
+
+
+def test_entities_are_plain_data(found: NestedNER) -> None:
+    entity = found.predict(TEXT)[0]
+    assert isinstance(entity, PredictedEntity)
+    assert set(entity._asdict()) >= {"text", "label", "start", "end", "score", "depth", "parent"}
