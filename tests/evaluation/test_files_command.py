@@ -205,3 +205,15 @@ def test_other_kinds_and_matches_are_refused(files: list[str], capsys: Capture) 
             main(["evaluate", *files, *arguments])
         assert stopped.value.code == 2
         assert says in capsys.readouterr().err
+
+
+def test_intervals_are_drawn_over_documents_or_sentences(files: list[str], capsys: Capture) -> None:
+    assert main(["evaluate", *files, "--intervals", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["intervals"]
+    assert found["f1"]["value"] == pytest.approx(2 / 3, abs=1e-5)
+    assert found["f1"]["low"] <= found["f1"]["value"] <= found["f1"]["high"]
+    assert main(["evaluate", *files, "--intervals"]) == 0
+    (row,) = [row for row in rows(capsys.readouterr().out) if row[:1] == ["F1"]]
+    assert row[1] == "66.67"
+    assert main(["evaluate", *files, "--json"]) == 0
+    assert "intervals" not in json.loads(capsys.readouterr().out)

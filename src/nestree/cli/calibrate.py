@@ -99,6 +99,12 @@ def _save(fitted: Fitted, model: NestedNER, options: argparse.Namespace) -> None
             "within the error of measuring"
         )
         return
+    if fitted.at_the_end:
+        common.say(
+            f"{options.model}: the temperature stays {before.temperature:.4g}: {after.temperature:.4g} is as far as "
+            "was looked, so this text does not say how far to go; fit on more text, with errors in it"
+        )
+        return
     if options.dry_run:
         common.say(f"{options.model}: left as it is (--dry-run); the temperature would be {after.temperature:.4g}")
         return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nestree.cli import common
 from nestree.cli.scores import MATCHED, breakdown_table, one_sided_labels, remarks, scores_table, unknown_labels
+from nestree.cli.tables import table
 from nestree.data import Document, Report, Splitter, fit, write
 from nestree.data.errors import DataError
 from nestree.data.formats import for_writing
@@ -56,6 +57,9 @@ def add_commands(commands: Any) -> None:
         help=f"add tables by kind of entity: {', '.join(BREAKDOWNS)} (needs --train), or all; with commas between them",
     )
     parser.add_argument("--train", type=Path, metavar="FILE", help="training data, to tell seen entities from others")
+    parser.add_argument(
+        "--intervals", action="store_true", help="95%% intervals of P, R and F1, exact matches, by bootstrap over units"
+    )
     parser.add_argument("--json", action="store_true", help="all counts of all kinds as JSON instead of the tables")
     parser.add_argument(
         "--errors",
@@ -68,7 +72,7 @@ def add_commands(commands: Any) -> None:
         "--budget",
         type=common.whole_number(1),
         metavar="N",
-        help="most work of one forward pass (16384); less needs less memory",
+        help="most work of one forward pass (2048 on a CPU, else 16384); less needs less memory",
     )
     common.add_device(parser)
     common.add_reading(parser)
@@ -152,14 +156,16 @@ def _evaluate_files(options: argparse.Namespace) -> int:
     evaluator = _evaluator(options, reading)
     if options.split_labels:
         gold, predicted = map(with_split_labels, gold), map(with_split_labels, predicted)
-    errors = _errors(options)
+    errors, kept = _errors(options), _Kept(options.intervals)
     # Words and sentences are those of gold, so that they are the same whatever was predicted.
     for wanted, found in common.progress(paired(common.split(gold, how), predicted), "documents"):
         evaluator.add(wanted, found)
+        kept.add(wanted, found)
         if errors:
             errors.add(wanted, found)
     evaluation = evaluator.result()
-    _show(options, evaluation, {"gold": str(options.gold), "predicted": str(options.predicted)}, {})
+    names = {"gold": str(options.gold), "predicted": str(options.predicted)}
+    _show(options, evaluation, names, kept.intervals())
     common.say_report(reading)
     for line in (*remarks(evaluation.scores, []), *one_sided_labels(evaluation.scores)):
         common.say(line)
@@ -175,8 +181,8 @@ def _evaluate_model(options: argparse.Namespace) -> int:
     documents = common.documents(options.test, options, reading)
     evaluator = _evaluator(options, reading)
     model = common.load_model(options.model, options.device)
-    errors = _errors(options)
-    predictions = _predictions(model, documents, evaluator, errors, options.budget)
+    errors, kept = _errors(options), _Kept(options.intervals)
+    predictions = _predictions(model, documents, evaluator, errors, kept, options.budget)
     if options.output:
         config, target = model.config, for_writing(options.output)
         write(fit(predictions, target, config.policies, config.splitter, writing), options.output, report=writing)
@@ -185,7 +191,7 @@ def _evaluate_model(options: argparse.Namespace) -> int:
     evaluation = evaluator.result()
     unknown = unknown_labels(evaluation.scores, model.config)
     names = {"model": str(options.model), "test": str(options.test)}
-    _show(options, evaluation, names, {"unknown_labels": unknown})
+    _show(options, evaluation, names, {"unknown_labels": unknown, **kept.intervals()})
     common.say_report(reading)
     for line in remarks(evaluation.scores, unknown):
         common.say(line)
@@ -210,7 +216,12 @@ def _check_output(output: Path, test: Path) -> None:
 
 
 def _predictions(
-    model: NestedNER, documents: Iterator[Document], evaluator: Evaluator, errors: Errors | None, budget: int | None
+    model: NestedNER,
+    documents: Iterator[Document],
+    evaluator: Evaluator,
+    errors: Errors | None,
+    kept: _Kept,
+    budget: int | None,
 ) -> Iterator[Document]:
     """The documents with predicted entities; each is counted against gold on its way."""
     import torch
@@ -228,12 +239,43 @@ def _predictions(
     try:
         for (predicted, latent), wanted in zip(common.progress(found, "documents"), gold, strict=True):
             evaluator.add(wanted, predicted)
+            kept.add(wanted, predicted)
             if errors:
                 errors.add(wanted, predicted, latent)
             yield predicted
     except torch.OutOfMemoryError as error:
         advice = "Use a smaller --budget, or --device cpu."
         raise DataError(f"the memory of {model.device} does not suffice", advice=advice) from error
+
+
+class _Kept:
+    """Pairs of documents from which intervals are drawn, if they are wanted."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._pairs: list[tuple[Document, Document]] | None = [] if wanted else None
+
+    def add(self, gold: Document, predicted: Document) -> None:
+        if self._pairs is not None:
+            self._pairs.append((gold, predicted))
+
+    def intervals(self) -> dict[str, Any]:
+        """For JSON; nothing if they are not wanted."""
+        if not self._pairs:
+            return {}
+        from nestree.evaluation.bootstrap import bootstrap, choose_unit, count_units
+
+        gold, predicted = [one for one, _ in self._pairs], [one for _, one in self._pairs]
+        (counts,) = count_units(gold, predicted, unit=choose_unit(gold))
+        return {"intervals": {"unit": counts.unit, "units": len(counts), **bootstrap(counts).as_dict()}}
+
+
+def _intervals_table(found: Mapping[str, Any]) -> str:
+    names = {"precision": "P", "recall": "R", "f1": "F1", "macro_f1": "macro F1"}
+    rows = [
+        [name, *(f"{100 * found[key][column]:.2f}" for column in ("value", "low", "high"))]
+        for key, name in names.items()
+    ]
+    return table([f"95% over {found['units']} {found['unit']}s", "value", "from", "to"], rows, right=True)
 
 
 def _errors(options: argparse.Namespace) -> Errors | None:
@@ -264,6 +306,8 @@ def _show(
         print(json.dumps({**names, **train, **content, **more}, indent=2, ensure_ascii=False), flush=True)
         return
     print(scores_table(content))
+    if "intervals" in more:
+        print(f"\n{_intervals_table(more['intervals'])}")
     for by, rows in content["breakdowns"].items():
         if by in options.by or "all" in options.by:
             print(f"\n{breakdown_table(by, rows)}")

@@ -69,9 +69,8 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--budget",
         type=common.whole_number(1),
-        default=16384,
         metavar="N",
-        help="most work of one forward pass (16384); less needs less memory",
+        help="most work of one forward pass (2048 on a CPU, else 16384); less needs less memory",
     )
     common.add_device(parser)
     common.add_reading(parser)

@@ -124,12 +124,12 @@ def _use(name: str) -> str:
 from nestree.model import NestedNER
 
 ner = NestedNER.from_pretrained("{quoted}")
-for spans in ner.predict_tokens([["A", "sentence", "in", "words", "."]]):
-    for span in spans:
-        print(span.start, span.end, span.label, span.score)  # words [start, end), and the probability
+for entity in ner.predict("Some text."):
+    print(entity.text, entity.label, entity.start, entity.end, entity.score)  # characters, and the probability
 ```
 
 ```
+nestree predict path/to/the/model letters.txt
 nestree evaluate path/to/the/model test.jsonl
 ```"""
 

@@ -264,7 +264,7 @@ class NestedNER(Saved):
                 flat: leave out nesting: keep the "outermost", the "innermost" or the "best"-scoring entities.
                 trees: also give the tree of each sentence, latent nodes included.
                 max_words: sentences longer than this (256) are read in windows that overlap.
-                budget: padded work of one forward pass (16384); less needs less memory.
+                budget: padded work of one forward pass (2048 on a CPU, else 16384); less needs less memory.
 
         Raises:
             TypeError: a text is not a string.

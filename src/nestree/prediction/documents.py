@@ -12,7 +12,7 @@ from nestree.prediction.reading import MAX_WORDS, Find, Found, Read, read, read_
 
 
 def annotate(
-    model: NestedNER, documents: Iterable[Document], *, budget: int = 16384, max_words: int = MAX_WORDS
+    model: NestedNER, documents: Iterable[Document], *, budget: int | None = None, max_words: int = MAX_WORDS
 ) -> Iterator[Document]:
     """Each document with its entities replaced by predicted ones: characters, label, score (exact marginal).
 
@@ -22,7 +22,7 @@ def annotate(
     Args:
         model: a trained model, on any device.
         documents: any number of them; a few thousand sentences are held at a time.
-        budget: padded work of one forward pass (:func:`nestree.model.batching.work`).
+        budget: padded work of one forward pass (:func:`nestree.model.batching.work`); left out, what suits the device.
         max_words: longer sentences are read in windows that overlap.
     """
     for document, found in read_documents(model, model.decode, documents, budget=budget, max_words=max_words):
@@ -30,7 +30,7 @@ def annotate(
 
 
 def read_documents(
-    model: NestedNER, find: Find[Found], documents: Iterable[Document], *, budget: int, max_words: int
+    model: NestedNER, find: Find[Found], documents: Iterable[Document], *, budget: int | None, max_words: int
 ) -> Iterator[tuple[Document, list[Read[Found]]]]:
     """Each document, and what is found in each of its sentences."""
     waiting: deque[Document] = deque()
@@ -82,13 +82,13 @@ class Pages:
             [document.words[start:end] for document in self.documents for start, end in document.sentences or ()]
         )
 
-    def annotated(self, model: NestedNER, budget: int = 16384) -> Iterator[Document]:
+    def annotated(self, model: NestedNER, budget: int | None = None) -> Iterator[Document]:
         """Each document with its entities replaced by predicted ones."""
         following = iter(self.read(model, model.decode, budget))
         for document in self.documents:
             yield with_spans(document, [next(following) for _ in document.sentences or ()])
 
-    def read(self, model: NestedNER, find: Find[Found], budget: int) -> list[list[Found]]:
+    def read(self, model: NestedNER, find: Find[Found], budget: int | None = None) -> list[list[Found]]:
         """What is found in each sentence of all documents."""
         return read_cuts(model, find, self._cuts, budget)
 

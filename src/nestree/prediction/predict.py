@@ -24,14 +24,14 @@ class Options:
     flat: Flat | None = None
     trees: bool = False
     max_words: int = MAX_WORDS
-    budget: int = 16384
+    budget: int | None = None
 
     def __post_init__(self) -> None:
         if self.flat is not None and self.flat not in FLAT:
             raise ValueError(f"flat is {self.flat!r}; known are {', '.join(map(repr, FLAT))}, or None for nested.")
         if self.max_words < 8:
             raise ValueError(f"max_words is {self.max_words}; it must be 8 at least.")
-        if self.budget < 1:
+        if self.budget is not None and self.budget < 1:
             raise ValueError(f"budget is {self.budget}; it must be 1 at least.")
 
 

@@ -26,6 +26,11 @@ Find = Callable[[Batch], list[list[Found]]]
 """A method of a model that finds something in each sentence of a batch: ``model.decode``, ``model.trees``."""
 
 
+def budget_for(device: torch.device) -> int:
+    """Work of one forward pass, if it is not chosen: what a CPU's caches hold, or what keeps other devices busy."""
+    return 2048 if device.type == "cpu" else 16384
+
+
 class Read(NamedTuple, Generic[Found]):
     """What was found in a sentence, and whether it was read in windows."""
 
@@ -50,7 +55,7 @@ def read(
     find: Find[Found],
     sentences: Iterable[Sequence[str]],
     *,
-    budget: int = 16384,
+    budget: int | None = None,
     max_words: int = MAX_WORDS,
 ) -> Iterator[Read[Found]]:
     """What is found in each sentence, in their order. A few thousand sentences are held at a time.
@@ -59,7 +64,7 @@ def read(
         model: whose pieces are needed.
         find: finds spans or nodes, in words of the sentence.
         sentences: as words.
-        budget: padded work of one forward pass (:func:`nestree.model.batching.work`).
+        budget: padded work of one forward pass (:func:`nestree.model.batching.work`); left out, what suits the device.
         max_words: longer sentences are read in windows of so many words, of which a quarter overlap.
     """
     groups: Iterable[_Group] = (_cut(model, some, max_words) for some in _groups(sentences))
@@ -74,13 +79,13 @@ def read(
             yield Read(_merged(of_sentence, windows) if len(windows) > 1 else of_sentence[0], windowed)
 
 
-def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: int) -> list[list[Found]]:
+def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: int | None = None) -> list[list[Found]]:
     """What is found in each of these sentences, read in batches of similar length.
 
     Where memory does not suffice, batches are halved.
     """
     found: list[list[Found]] = [[] for _ in cuts]
-    waiting = by_work(cuts, budget)
+    waiting = by_work(cuts, budget or budget_for(model.device))
     while waiting:
         numbers = waiting.pop()
         try:

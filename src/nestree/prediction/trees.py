@@ -15,14 +15,14 @@ those that are no entities are among them."""
 
 
 def annotate_with_trees(
-    model: NestedNER, documents: Iterable[Document], *, budget: int = 16384, max_words: int = MAX_WORDS
+    model: NestedNER, documents: Iterable[Document], *, budget: int | None = None, max_words: int = MAX_WORDS
 ) -> Iterator[tuple[Document, Latent]]:
     """Each document as :func:`nestree.prediction.annotate` gives it, with the latent nodes of its trees.
 
     Args:
         model: a trained model, on any device.
         documents: with words and sentences, any number of them; a few thousand sentences are held at a time.
-        budget: padded work of one forward pass (:func:`nestree.model.batching.work`).
+        budget: padded work of one forward pass (:func:`nestree.model.batching.work`); left out, what suits the device.
         max_words: longer sentences are read in windows that overlap.
 
     Raises:
@@ -34,7 +34,7 @@ def annotate_with_trees(
 
 
 def _annotated(
-    model: NestedNER, documents: Iterable[Document], budget: int, max_words: int
+    model: NestedNER, documents: Iterable[Document], budget: int | None, max_words: int
 ) -> Iterator[tuple[Document, Latent]]:
     for document, found in read_documents(model, model.trees, documents, budget=budget, max_words=max_words):
         trees = [one.found for one in found]

@@ -23,6 +23,7 @@ from nestree.drawing.page import Table
 from nestree.evaluation import Scores, score
 from nestree.model import NestedNER
 from nestree.prediction import Pages
+from nestree.prediction.reading import budget_for
 from nestree.training import checkpoints, machine
 from nestree.training.batching import Loader, Step
 from nestree.training.config import TrainConfig
@@ -215,7 +216,8 @@ class Trainer:
 
         try:
             with self.average.in_place() if self.average else nullcontext(), self.accelerator.autocast():
-                own = list(self.pages.annotated(self.model, self.loader.budget))
+                budget = min(self.loader.budget, budget_for(self.accelerator.device))
+                own = list(self.pages.annotated(self.model, budget))
         except torch.OutOfMemoryError as error:
             raise too_long() from error
         gold = self.corpus.dev.documents
