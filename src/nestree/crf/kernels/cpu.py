@@ -17,7 +17,7 @@ from nestree.crf.kernels import errors, plain
 from nestree.crf.kernels.fused import log_prob_weights
 from nestree.crf.kernels.ops import ALL_TREES, ChartMask, define, entropy_of, implement, new_normal
 
-_OPERATIONS = ("inside", "marginals", "slopes", "best_tree", "best_trees", "sample")
+_OPERATIONS = ("inside", "marginals", "slopes", "best_tree", "best_trees", "sample", "normalize")
 _PROBLEM_LENGTH, _PROBLEM_NOT_FINITE, _PROBLEM_MEMORY, _PROBLEM_CODE = 1, 2, 3, 4
 
 
@@ -208,9 +208,15 @@ def sample(scores: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def normalize(scores: Tensor, lengths: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    normal, scales = plain.normalize_with_scales(scores, lengths, epsilon)
     out = new_normal(scores)
-    return out.copy_(normal), scales
+    if scores.dtype != out.dtype:
+        scores = scores.to(out.dtype)
+    scales = torch.empty(scores.shape[0], dtype=torch.float64)
+    call = _with_charts()
+    call.out, call.out_at = out.data_ptr(), _Strides(*out.stride())
+    call.log_partition, call.rejected_weight = scales.data_ptr(), epsilon
+    _run("normalize", call, scores, _lengths(lengths))
+    return out, scales
 
 
 def normalize_backward(grad: Tensor, scores: Tensor, normal: Tensor, scales: Tensor, lengths: Tensor) -> Tensor:

@@ -14,6 +14,8 @@
 
 #include "trees.h"
 
+#include "normalization.h"
+
 // A problem is reported for the first sentence that has one, whatever thread came upon it first.
 class Report {
 public:
@@ -132,6 +134,11 @@ template <class Worker, class T> static void for_each_tree(Call &call) {
 static void best_tree(Call &call) {
   call.is_double ? for_each_tree<BestTreeWorker<double>, double>(call)
                  : for_each_tree<BestTreeWorker<float>, float>(call);
+}
+
+static void normalize(Call &call) {
+  call.is_double ? for_each_tree<NormalizeWorker<double>, double>(call)
+                 : for_each_tree<NormalizeWorker<float>, float>(call);
 }
 
 static void sample(Call &call) {

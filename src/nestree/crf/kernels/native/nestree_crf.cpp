@@ -65,11 +65,12 @@ namespace avx512 {
 struct Kernels {
   const char *instructions;
   void (*inside)(Call &), (*marginals)(Call &), (*slopes)(Call &);
-  void (*best_tree)(Call &), (*best_trees)(Call &), (*sample)(Call &);
+  void (*best_tree)(Call &), (*best_trees)(Call &), (*sample)(Call &), (*normalize)(Call &);
 };
 
 #define NESTREE_KERNELS(set)                                                                                           \
-  Kernels { #set, set::inside, set::marginals, set::slopes, set::best_tree, set::best_trees, set::sample }
+  Kernels { #set,           set::inside,     set::marginals, set::slopes,                                              \
+            set::best_tree, set::best_trees, set::sample,    set::normalize }
 
 // NESTREE_INSTRUCTIONS names a smaller set than the CPU has, for tests and comparisons.
 static const Kernels &kernels() {
@@ -96,3 +97,4 @@ NESTREE_API void nestree_slopes(Call *call) { kernels().slopes(*call); }
 NESTREE_API void nestree_best_tree(Call *call) { kernels().best_tree(*call); }
 NESTREE_API void nestree_best_trees(Call *call) { kernels().best_trees(*call); }
 NESTREE_API void nestree_sample(Call *call) { kernels().sample(*call); }
+NESTREE_API void nestree_normalize(Call *call) { kernels().normalize(*call); }
