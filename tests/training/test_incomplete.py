@@ -18,7 +18,9 @@ from nestree.data.errors import DataError
 from nestree.model.ner import _local_loss
 from nestree.training import load_part, prepare, train
 from nestree.training.data import label_shift
-from nestree.training.incomplete import Counts, Ground, Openings, annotated_shares, judged, parts_of
+from nestree.training.incomplete import Ground, judged, parts_of
+from nestree.training.openings import Openings
+from nestree.training.shares import Counts, annotated_shares
 from tests.crf.brute_force import EveryTree
 from tests.training.cases import corpus, corpus_file, run, settings
 

@@ -198,8 +198,8 @@ def _quantize(plain: Path, file: Path, of_scorer: Sequence[str]) -> None:
     """Whole numbers of 8 bits for the encoder's matrices.
 
     Square matrices (of attention) have a scale for each column, and the vectors that they are multiplied with one for
-    all: the quickest way there is. Others (of feed-forward layers) meet vectors with outliers, which would leave few
-    digits for the rest; there, each vector has a scale for every 128 numbers. The scorer stays as it is: it is a small
+    all: the quickest way there is. Others (of feed-forward layers) caused most of the error that way; there, each
+    vector has a scale for every 128 numbers. The scorer stays as it is: it is a small
     part of the work, and nothing after it makes up for its errors.
     """
     weights = module("onnxruntime.quantization.matmul_nbits_quantizer")

@@ -19,15 +19,9 @@ from nestree.data.model import Range
 from nestree.data.statistics import Statistics, count
 from nestree.evaluation.metrics import keys, unreachable
 from nestree.training.config import TrainConfig
-from nestree.training.incomplete import (
-    Counts,
-    Openings,
-    annotated_shares,
-    described,
-    has_entities,
-    labels_in_doubt,
-    parts_of,
-)
+from nestree.training.incomplete import has_entities, labels_in_doubt, parts_of
+from nestree.training.openings import Openings
+from nestree.training.shares import Counts, annotated_shares, described
 
 Spans = tuple[tuple[int, int, str | int], ...]
 
