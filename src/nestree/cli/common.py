@@ -56,6 +56,16 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=DEVICES, default="auto", help="auto: an NVIDIA GPU if there is one, or CPU")
 
 
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--budget``; None if it is left out."""
+    parser.add_argument(
+        "--budget",
+        type=whole_number(1),
+        metavar="N",
+        help="most work of one forward pass (2048 on a CPU, else 16384); less needs less memory",
+    )
+
+
 def pairs(items: list[str]) -> dict[str, str]:
     """Options of a format, written ``OPTION=VALUE``."""
     found = {}

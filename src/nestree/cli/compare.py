@@ -59,12 +59,7 @@ def add_commands(commands: Any) -> None:
     group.add_argument("--level", type=_level, default=0.95, metavar="SHARE", help="of the intervals (0.95)")
     group.add_argument("--seed", type=common.whole_number(0), default=0, metavar="N", help="of the draws (0)")
     models = parser.add_argument_group("models")
-    models.add_argument(
-        "--budget",
-        type=common.whole_number(1),
-        metavar="N",
-        help="most work of one forward pass (16384); less needs less memory",
-    )
+    common.add_budget(models)
     common.add_device(models)
     common.add_reading(parser)
     for name in "ab":

@@ -68,12 +68,7 @@ def add_commands(commands: Any) -> None:
         help="write the error table (text, CSV, heat map) and a page of all errors",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the predictions; the ending says the format")
-    parser.add_argument(
-        "--budget",
-        type=common.whole_number(1),
-        metavar="N",
-        help="most work of one forward pass (2048 on a CPU, else 16384); less needs less memory",
-    )
+    common.add_budget(parser)
     common.add_device(parser)
     common.add_reading(parser)
     common.add_reading(parser, "predicted")

@@ -66,12 +66,7 @@ def add_commands(commands: Any) -> None:
         metavar="N",
         help="sentences longer than this are read in windows that overlap (256)",
     )
-    parser.add_argument(
-        "--budget",
-        type=common.whole_number(1),
-        metavar="N",
-        help="most work of one forward pass (2048 on a CPU, else 16384); less needs less memory",
-    )
+    common.add_budget(parser)
     common.add_device(parser)
     common.add_reading(parser)
     parser.set_defaults(run=_predict)
