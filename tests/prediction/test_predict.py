@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -269,6 +270,38 @@ def test_what_two_windows_find_comes_once_and_without_crossing() -> None:
     merged = reading._merged([first, second], windows)
     # Words up to 6 are the first window's. (7, 8) is taken from the second one; (5, 8) crosses (7, 10), which is surer.
     assert merged == [Span(0, 2, "A", 0.9), Span(7, 10, "A", 0.7), Span(7, 8, "B", 0.8), Span(12, 14, "A", 0.9)]
+
+
+def test_of_many_windows_nothing_crosses_and_nothing_is_lost_without_a_reason() -> None:
+    chance = random.Random(0)
+    for _ in range(200):
+        windows = list(reading._windows(60, 16))
+        parts = []
+        for start, end in windows:
+            size, found = end - start, []
+            for _ in range(12):
+                first = chance.randrange(size)
+                span = Span(first, min(size, first + chance.randint(1, 6)), chance.choice("AB"), chance.random())
+                if not any(_cross(span, other) for other in found):
+                    found.append(span)
+            parts.append(found)
+        merged = reading._merged(parts, windows)
+        assert not any(_cross(one, other) for one, other in combinations(merged, 2))
+        borders = [0, *((b + a) // 2 for (_, a), (b, _) in pairwise(windows)), 60]
+        for (start, _), part, (first, last) in zip(windows, parts, pairwise(borders), strict=True):
+            for one in part:
+                moved = one._replace(start=one.start + start, end=one.end + start)
+                if first <= moved.start < last and moved not in merged:
+                    others = [
+                        a._replace(start=a.start + b[0], end=a.end + b[0])
+                        for p, b in zip(parts, windows, strict=True)
+                        for a in p
+                    ]
+                    assert any(_cross(moved, other) for other in others)
+
+
+def _cross(one: Span, other: Span) -> bool:
+    return one.start < other.start < one.end < other.end or other.start < one.start < other.end < one.end
 
 
 def test_latent_nodes_do_not_reach_over_the_border_of_windows() -> None:

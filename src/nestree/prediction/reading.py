@@ -137,17 +137,24 @@ def _merged(parts: list[list[Found]], windows: list[tuple[int, int]]) -> list[Fo
 
     Of two that cross, as neighbours may disagree, the one that scores better stays.
     """
-    found: list[Found] = []
+    kept: list[Found] = []  # of the windows before
+    over: list[Found] = []  # those among them that reach into the next window's part
     for at, (part, (start, end)) in enumerate(zip(parts, windows, strict=True)):
         first = 0 if at == 0 else (start + windows[at - 1][1]) // 2
         last = end if at == len(windows) - 1 else (windows[at + 1][0] + end) // 2
+        own = []
         for one in part:
             moved = one._replace(start=one.start + start, end=one.end + start)
-            latent = moved.label is None
-            if first <= moved.start < last and not (latent and moved.end > last):
-                found.append(moved)
-    kept: list[Found] = []
-    for one in sorted(found, key=lambda one: -one.score):
-        if not any(a.start < one.start < a.end < one.end or one.start < a.start < one.end < a.end for a in kept):
-            kept.append(one)
+            if first <= moved.start < last and not (moved.label is None and moved.end > last):
+                own.append(moved)
+        lost: set[int] = set()
+        for one in sorted(over, key=lambda one: -one.score):
+            crossing = [n for n, other in enumerate(own) if n not in lost and other.start < one.end < other.end]
+            if any(own[n].score > one.score for n in crossing):
+                kept.remove(one)
+            else:
+                lost.update(crossing)
+        own = [one for n, one in enumerate(own) if n not in lost]
+        over = [one for one in own if one.end > last]
+        kept += own
     return sorted(kept, key=lambda one: (one.start, -one.end))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args, overload
@@ -139,11 +140,13 @@ def flattened(entities: Sequence[Entity], how: Flat) -> tuple[Entity, ...]:
         order = sorted(
             entities, key=lambda one: ((one.start - one.end) * (1 if outer else -1), -(one.score or 0.0), one.label)
         )
-    kept: list[Entity] = []
+    kept: list[Entity] = []  # by start
     for entity in order:
-        if all(entity.end <= other.start or other.end <= entity.start for other in kept):
-            kept.append(entity)
-    return tuple(sorted(kept, key=lambda one: one.start))
+        at = bisect_left(kept, entity.start, key=lambda one: one.start)
+        free_before = at == 0 or kept[at - 1].end <= entity.start
+        if free_before and (at == len(kept) or entity.end <= kept[at].start):
+            kept.insert(at, entity)
+    return tuple(kept)
 
 
 def check_threshold(threshold: Threshold | None, labels: Iterable[str]) -> dict[str, float] | None:
