@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import time
 from pathlib import Path
 from typing import Any
 
@@ -385,20 +384,6 @@ def test_entities_that_are_all_in_doubt_can_be_learned(tmp_path: Path) -> None:
     found = prepare(load_part(file, config.splitter), dev, config)
     assert found.labels == ("ORG", "PER")
     assert label_shift(found, 0.5, 1) == [0.0, 0.0, 0.0]
-
-
-def test_long_documents_are_opened_in_linear_time() -> None:
-    def seconds(words: int) -> float:
-        unknown = tuple((number, number + 10) for number in range(0, 2 * words, 200))
-        document = Document.from_words(["a"] * words, unknown=unknown, complete_labels=())
-        sentences = [((first, first + 20), []) for first in range(0, words, 20)]
-        openings = Openings(LABELS, parts_of(joined=True), {}, Report())
-        began = time.process_time()
-        assert len(list(openings.of_document(document, sentences))) == words // 20
-        return time.process_time() - began
-
-    seconds(2000)
-    assert seconds(40000) < 60 * seconds(2000) + 1
 
 
 # --- Rare labels ---
