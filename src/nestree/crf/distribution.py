@@ -310,6 +310,8 @@ def _check_lengths(lengths: Tensor | Sequence[int] | None, log_potentials: Tenso
     # On a GPU a look at the numbers would wait for everything under way: the kernels look themselves.
     if batch and not torch.compiler.is_compiling() and (lengths.device.type == "cpu" or backend == "torch"):
         errors.require_lengths(lengths, n)
+    if lengths.dtype is torch.int64 and lengths.device == device and lengths.is_contiguous():
+        return lengths
     return lengths.to(device, torch.int64).contiguous()
 
 

@@ -118,34 +118,34 @@ def bits(value: float) -> int:
 def start(kernel: Any, grid: tuple[int, int, int], arguments: Sequence[Any], constants: dict[str, Any]) -> None:
     """Starts a kernel on the device of its first argument, a tensor.
 
-    Which compiled form of it fits is looked up by all that Triton's compiler looks at: constants, types, alignment, and
-    of whole numbers their size, whether they are 1 and whether 16 divides them. Triton's own way of finding that out
-    takes longer than a small kernel runs.
+    Which compiled form of it fits is looked up by types, whole numbers and constants, where all tensors are aligned as
+    torch aligns them. Triton's own way of finding that out takes longer than a small kernel runs.
     """
     device = arguments[0].get_device()
-    kinds: list[Any] = [id(kernel), device, *constants.items()]
     addresses = 0
+    key: list[Any] = [id(kernel), device, *constants.values()]
     for argument in arguments:
         if isinstance(argument, Tensor):
-            kinds.append(argument.dtype)
             addresses |= argument.data_ptr()
-        elif argument is None:
-            kinds.append(None)
+            key.append(argument.dtype)
         else:
-            kinds.append((argument == 1) + 2 * (argument % 16 == 0) + 4 * (-(2**31) <= argument < 2**31))
-    key = tuple(kinds)
-    compiled = None if addresses % 16 else _compiled.get(key)
+            key.append(argument)
+    found = None if addresses % 16 else _compiled.get(tuple(key))
     elsewhere = device >= 0 and device != torch.cuda.current_device()
     with torch.cuda.device(device) if elsewhere else _HERE:
-        if compiled is None:
-            compiled = kernel[grid](*arguments, **constants)
-            if isinstance(kernel, JITFunction) and not addresses % 16:
-                _compiled[key] = compiled
-        else:
-            compiled[grid](*arguments, *[constants[name] for name in kernel.arg_names[len(arguments) :]])
+        if found is not None:
+            compiled, rest = found
+            compiled[grid](*arguments, *rest)
+            return
+        compiled = kernel[grid](*arguments, **constants)
+    if isinstance(kernel, JITFunction) and not addresses % 16:
+        if len(_compiled) >= _MOST_KNOWN:
+            _compiled.clear()
+        _compiled[tuple(key)] = compiled, [constants[name] for name in kernel.arg_names[len(arguments) :]]
 
 
-_compiled: dict[tuple[Any, ...], Any] = {}
+_compiled: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}
+_MOST_KNOWN = 4096  # one for each shape of a batch
 _HERE = nullcontext()
 
 
