@@ -84,7 +84,14 @@ def _plain(entity: Any) -> tuple[int, int, str]:
     "settings",
     [
         {"word": "last", "scorer": "bilinear", "loss": "local"},
-        {"word": "mean", "scorer": "biaffine-separate", "latent_labels": 2, "decoding": "mbr", "temperature": 1.5},
+        {
+            "word": "mean",
+            "scorer": "biaffine-separate",
+            "latent_labels": 2,
+            "decoding": "mbr",
+            "temperature": 1.5,
+            "gain": 3.0,
+        },
     ],
 )
 def test_every_way_to_score_comes_out_the_same(settings: dict[str, Any], tmp_path: Path) -> None:

@@ -63,6 +63,26 @@ def test_potentials_are_normalised_over_the_spans_of_a_sentence(tmp_path: Path) 
     assert abs(float(values.std(correction=0)) - 1) < 1e-3
 
 
+def test_a_gain_is_learned_and_saved(tmp_path: Path) -> None:
+    found = model(tmp_path, gain=2.0).eval()
+    assert found.log_gain is not None
+    batch = found.pieces(SENTENCES)
+    plain = normalize_potentials(found.span_scores(batch), batch.lengths)
+    torch.testing.assert_close(found(batch), 2 * plain)
+    found.loss(batch, found.observed(SPANS, [len(words) for words in SENTENCES])).backward()
+    assert float(found.log_gain.grad or 0.0) != 0.0
+    with torch.no_grad():
+        found.log_gain.fill_(0.5)
+    found.save_pretrained(tmp_path / "saved")
+    again = NestedNER.from_pretrained(tmp_path / "saved").eval()
+    torch.testing.assert_close(again(batch), plain * torch.tensor(0.5).exp(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{"loss": "local"}, {"normalize": False}])
+def test_without_normalisation_there_is_no_gain(settings: dict[str, object], tmp_path: Path) -> None:
+    assert model(tmp_path, gain=2.0, **settings).log_gain is None
+
+
 def test_the_loss_is_the_papers(tmp_path: Path) -> None:
     found = model(tmp_path, smoothing=0.05, smoothing_scope="all", entropy_weight=0.1).eval()
     batch = found.pieces(SENTENCES)

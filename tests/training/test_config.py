@@ -24,7 +24,7 @@ def test_presets_are_the_papers(name: str, encoder: str, rate: float, smoothing:
     found = preset(name)
     assert (found.encoder, found.encoder_lr, found.head_lr, found.smoothing) == (encoder, rate, rate, smoothing)
     assert (found.dropout, found.scorer, found.normalize, found.decoding) == (0.2, "biaffine", True, "map")
-    assert (found.mask, found.ema) == (0.0, 0.0)
+    assert (found.gain, found.mask, found.ema) == (0.0, 0.0, 0.0)
 
 
 def test_all_presets_are_settings_and_unknown_ones_are_listed() -> None:

@@ -19,7 +19,7 @@ from nestree.model.pieces import Batch, Pieces
 
 INPUTS = ("pieces", "attention", "first", "last")
 OUTPUT = "scores"
-FINGERPRINT, LIMIT, INT8 = "nestree.fingerprint", "nestree.limit", "nestree.int8"
+FINGERPRINT, LIMIT, INT8, LOG_GAIN = "nestree.fingerprint", "nestree.limit", "nestree.int8", "nestree.log_gain"
 """What stands in the metadata of the ONNX file."""
 
 
@@ -55,6 +55,8 @@ def load(folder: str | PathLike[str], threads: int | None = None) -> ExportedNER
         raise ModelError(what, path=file, advice="Are these files of two models? Export the model again.")
     model = ExportedNER(settings.config, session, read_tokenizer(path / ENCODER), int(found[LIMIT]))
     model.int8 = found.get(INT8) == "yes"
+    if LOG_GAIN in found:
+        model.log_gain = nn.Parameter(torch.tensor(float(found[LOG_GAIN])), requires_grad=False)
     model.metrics, model.trained_with = settings.metrics, settings.training
     return model.eval()
 
@@ -93,6 +95,7 @@ class ExportedNER(NestedNER):
         self.pieces = Pieces(tokenizer, limit)
         self.metrics: dict[str, Any] = {}
         self.trained_with: dict[str, Any] = {}
+        self.log_gain = None
         self.label_shift = None
         self.int8 = False
         self._session = session

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nestree.export.exported import FINGERPRINT, INPUTS, INT8, LIMIT, OUTPUT, ExportedNER, open_session
+from nestree.export.exported import FINGERPRINT, INPUTS, INT8, LIMIT, LOG_GAIN, OUTPUT, ExportedNER, open_session
 from nestree.export.extra import FOR_EXPORTING, module, require
 from nestree.model.errors import ModelError, first_line
 from nestree.model.folder import EXPORTED, SETTINGS, WEIGHTS, save_folder
@@ -57,7 +57,10 @@ def export(model: NestedNER, folder: str | PathLike[str], int8: bool = False, *,
     check_place(path, force)
 
     def write(file: Path, fingerprint: str) -> None:
-        _write_onnx(model, file, {FINGERPRINT: fingerprint, INT8: "yes" if int8 else "no"}, int8)
+        metadata = {FINGERPRINT: fingerprint, INT8: "yes" if int8 else "no"}
+        if model.log_gain is not None:
+            metadata[LOG_GAIN] = repr(model.log_gain.item())
+        _write_onnx(model, file, metadata, int8)
 
     save_folder(model, path, EXPORTED, write)
 

@@ -20,15 +20,16 @@ def work(cuts: Sequence[Cut]) -> int:
 
 def by_work(cuts: Sequence[Cut], budget: int) -> list[list[int]]:
     """Numbers of sentences that go together, the longest first; a sentence beyond the budget goes alone."""
-    order = sorted(range(len(cuts)), key=lambda at: (-cuts[at].width, -len(cuts[at].first), at))
+    sizes = [(cut.width, len(cut.first), len(cut.windows)) for cut in cuts]
+    order = sorted(range(len(cuts)), key=lambda at: (-sizes[at][0], -sizes[at][1], at))
     batches: list[list[int]] = []
     windows = width = n = 0
     for at in order:
-        cut = cuts[at]
-        windows, width, n = windows + len(cut.windows), max(width, cut.width), max(n, len(cut.first))
+        own_width, own_n, own_windows = sizes[at]
+        windows, width, n = windows + own_windows, max(width, own_width), max(n, own_n)
         if batches and windows * width + (len(batches[-1]) + 1) * n * n // WORDS_SQUARED <= budget:
             batches[-1].append(at)
         else:
             batches.append([at])
-            windows, width, n = len(cut.windows), cut.width, len(cut.first)
+            width, n, windows = sizes[at]
     return batches

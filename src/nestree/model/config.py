@@ -37,6 +37,7 @@ class ModelConfig:
         scorer: "biaffine" is the paper's Equation 2; "bilinear" leaves out its linear term and bias;
             "biaffine-separate" has own feed-forward layers for the start and the end of a span.
         normalize: potential normalisation (PN): each sentence's scores to mean 0 and variance 1, over its spans.
+        gain: where a learned factor of the normalised scores starts; 0: there is none, as in the paper.
         loss: "treecrf", or "local": one softmax per span, the paper's "without TreeCRF".
         smoothing: weight of what the annotation rules out (structure smoothing).
         smoothing_scope: what gets that weight: the "rejected" spans, or "all" that is ruled out.
@@ -57,6 +58,7 @@ class ModelConfig:
     dropout: float = 0.2
     scorer: Scorer = "biaffine"
     normalize: bool = True
+    gain: float = 0.0
     loss: Loss = "treecrf"
     smoothing: float = 0.02
     smoothing_scope: Scope = "rejected"
@@ -78,6 +80,8 @@ class ModelConfig:
             raise ValueError(f"latent_labels is {self.latent_labels}; latent nodes need at least one.")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and less than 1.")
+        if not 0 <= self.gain < math.inf:
+            raise ValueError(f"gain is {self.gain}; it must be a number, 0 or more.")
         if not 0 <= self.smoothing <= 1:
             raise ValueError(f"smoothing is {self.smoothing}; it must be between 0 and 1.")
         if not 0 < self.temperature < math.inf:
@@ -98,6 +102,11 @@ class ModelConfig:
     def has_joined_labels(self) -> bool:
         """Whether a label stands for several, or for one of another name."""
         return self.single_labels != self.labels
+
+    @property
+    def has_gain(self) -> bool:
+        """Whether scores are normalised and then multiplied by a learned factor."""
+        return self.gain > 0 and self.normalize and self.loss == "treecrf"
 
     @property
     def all_labels(self) -> int:

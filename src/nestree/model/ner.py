@@ -60,6 +60,7 @@ class NestedNER(Saved):
             encoder.register_module("pooler", None)  # weights that nobody would use or train
         self.pieces = Pieces(tokenizer, limit_of(encoder, tokenizer))
         hidden = int(settings.hidden_size)
+        self.log_gain = nn.Parameter(torch.tensor(config.gain).log()) if config.has_gain else None
         self.scorer = SpanScorer(hidden, config.all_labels, kind=config.scorer, dropout=config.dropout)
         self.label_shift: Tensor | None = None
         """Added to the log potentials in training, and in training only. Shape: ``[label]``"""
@@ -79,12 +80,13 @@ class NestedNER(Saved):
     def forward(self, batch: Batch) -> Tensor:
         """Log potentials of all labelled spans. Shape: ``[batch, n, n, label]``, float32 at least.
 
-        They are normalised if the model was made so; the same in training, decoding and marginals. The temperature
-        is left to decoding.
+        They are normalised, and multiplied by their learned gain, if the model was made so; the same in training,
+        decoding and marginals. The temperature is left to decoding.
         """
         scores = self.span_scores(batch)
         if self.config.normalize and self.config.loss == "treecrf":
-            return normalize_potentials(scores, batch.lengths)
+            scores = normalize_potentials(scores, batch.lengths)
+            return scores if self.log_gain is None else scores * self.log_gain.exp()
         return scores if scores.dtype == torch.float64 else scores.float()
 
     def span_scores(self, batch: Batch) -> Tensor:

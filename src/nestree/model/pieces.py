@@ -76,7 +76,7 @@ class Cut(NamedTuple):
     @property
     def width(self) -> int:
         """Pieces in the longest window."""
-        return max(map(len, self.windows))
+        return len(self.windows[0]) if len(self.windows) == 1 else max(map(len, self.windows))
 
 
 class Pieces:

@@ -30,9 +30,10 @@ class TrainConfig:
     encoder: str = _key("minilm", "model", "name or folder of a Hugging Face encoder; minilm is the embedded one")
     word: str = _key("first", "model", "which of a word's pieces stands for it", OF_MODEL["word"])
     scorer: str = _key("biaffine", "model", "form of the span scores (the paper's is biaffine)", OF_MODEL["scorer"])
-    dropout: float = _key(0.3, "model", "after the encoder")
+    dropout: float = _key(0.4, "model", "after the encoder")
     latent_labels: int = _key(1, "model", "labels for nodes that are no entities")
     normalize: bool = _key(True, "model", "potential normalisation: each sentence's scores to mean 0 and variance 1")
+    gain: float = _key(2.0, "model", "where a learned factor of the normalised scores starts; 0: no factor")
     loss: str = _key("treecrf", "model", "treecrf, or local: one softmax per span, without trees", OF_MODEL["loss"])
     smoothing: float = _key(0.02, "model", "weight of what the annotation rules out")
     smoothing_scope: str = _key("rejected", "model", "what gets that weight", OF_MODEL["smoothing_scope"])
@@ -65,7 +66,7 @@ class TrainConfig:
     warmup: float = _key(0.05, "training", "share of the steps in which the learning rates rise")
     decay: str = _key("linear", "training", "how learning rates go on after that", ("linear", "none"))
     clip: float = _key(1.0, "training", "largest norm of the gradient; 0: any")
-    mask: float = _key(0.15, "training", "share of pieces that are hidden from the encoder, anew in each epoch")
+    mask: float = _key(0.2, "training", "share of pieces that are hidden from the encoder, anew in each epoch")
     ema: float = _key(0.999, "training", "keep an average of the weights with this decay, and use it; 0: none")
     balance: float = _key(
         0.0, "training", "favour rare labels: how much of their rareness the model need not learn (0.5 is much)"
@@ -182,7 +183,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "genia": {"encoder": "dmis-lab/biobert-v1.1", "smoothing": 0.02},
 }
 _PAPER = {"dropout": 0.2, "decoding": "map", "epochs": 100, "batch_size": 48, "weight_decay": 0.0, "warmup": 0.0}
-_PAPER |= {"mask": 0.0, "ema": 0.0}
+_PAPER |= {"gain": 0.0, "mask": 0.0, "ema": 0.0}
 for _name, _lr in {"ace2004": 2e-5, "ace2005": 3e-5, "genia": 3e-5}.items():
     PRESETS[_name] |= {**_PAPER, "encoder_lr": _lr, "head_lr": _lr}
 
