@@ -333,6 +333,23 @@ def test_a_stream_takes_a_few_texts_at_a_time(found: NestedNER, monkeypatch: pyt
     assert taken == 50
 
 
+def test_first_results_come_soon_and_later_ones_in_larger_groups(found: NestedNER) -> None:
+    taken = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal taken
+        for _ in range(5 * reading.FIRST):
+            taken += 1
+            yield "Anna runs."
+
+    stream = found.predict_stream(texts())
+    next(stream)
+    assert taken <= reading.FIRST + 1
+    for _ in range(reading.FIRST):
+        next(stream)
+    assert taken == 5 * reading.FIRST
+
+
 def test_memory_does_not_grow_with_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = model(tmp_path)
     monkeypatch.setattr(reading, "AHEAD", 64)

@@ -103,24 +103,26 @@ class Pieces:
 
     def of_words(self, words: Sequence[str]) -> list[list[int]]:
         """The pieces of each word, at least one, and no more than fit into a window."""
-        return self._of_sentences([words])[0]
+        return self._by_word(self._encoded([words])[0], len(words))
 
-    def _of_sentences(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        found = self.tokenizer(
+    def _encoded(self, sentences: Sequence[Sequence[str]]) -> Any:
+        """What the tokenizer says of each sentence: its pieces, and the word of each."""
+        return self.tokenizer(
             [list(words) for words in sentences],
             is_split_into_words=True,
             add_special_tokens=False,
             truncation=False,
             verbose=False,
-        )
-        result = []
-        for row, words in enumerate(sentences):
-            pieces: list[list[int]] = [[] for _ in words]
-            for word, piece in zip(found.word_ids(row), found["input_ids"][row], strict=True):
-                if word is not None:
-                    pieces[word].append(piece)
-            result.append([one[: self._room] or [self._unknown] for one in pieces])
-        return result
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        ).encodings
+
+    def _by_word(self, encoded: Any, words: int) -> list[list[int]]:
+        pieces: list[list[int]] = [[] for _ in range(words)]
+        for word, piece in zip(encoded.word_ids, encoded.ids, strict=True):
+            if word is not None:
+                pieces[word].append(piece)
+        return [one[: self._room] or [self._unknown] for one in pieces]
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Batch:
         """A batch of sentences."""
@@ -128,7 +130,24 @@ class Pieces:
 
     def cut(self, sentences: Sequence[Sequence[str]]) -> list[Cut]:
         """Each sentence in pieces, once and for all; :meth:`together` makes batches of them."""
-        return [self._cut(pieces) for pieces in self._of_sentences(sentences)] if sentences else []
+        if not sentences:
+            return []
+        return [
+            self._in_one_window(encoded, len(words)) or self._cut(self._by_word(encoded, len(words)))
+            for encoded, words in zip(self._encoded(sentences), sentences, strict=True)
+        ]
+
+    def _in_one_window(self, encoded: Any, words: int) -> Cut | None:
+        """A sentence that fits into a window, and of which every word has pieces: almost all are such."""
+        pieces, of = encoded.ids, encoded.word_ids
+        if not pieces or len(pieces) > self._room or None in of:
+            return None
+        sizes = np.bincount(of, minlength=words)
+        if not sizes.all():
+            return None
+        last = np.cumsum(sizes) + (len(self._before) - 1)
+        window = np.array([*self._before, *pieces, *self._after])
+        return Cut((window,), np.zeros(words, dtype=np.int64), last - sizes + 1, last)
 
     def _cut(self, pieces: list[list[int]]) -> Cut:
         sizes = np.array([len(one) for one in pieces], dtype=np.int64)

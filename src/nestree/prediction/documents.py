@@ -63,7 +63,8 @@ def check_split(document: Document) -> None:
 def _words(document: Document, start: int, end: int) -> list[str]:
     """Of a long document, some words only."""
     assert document.tokens is not None
-    return [document.text[first:last] for first, last in document.tokens[start:end]]
+    text, tokens = document.text, document.tokens
+    return [text[first:last] for first, last in zip(tokens.starts[start:end], tokens.ends[start:end], strict=True)]
 
 
 class Pages:

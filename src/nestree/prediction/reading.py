@@ -15,6 +15,8 @@ from nestree.threads import ahead
 
 AHEAD = 2048
 """Sentences that are looked at together, so that those of similar length meet in a batch."""
+FIRST = 32
+"""The same at the beginning, so that first results come soon; then eight times as many, and so on."""
 WORDS_AHEAD = 65536
 """Words that are looked at together, if sentences are long."""
 MAX_WORDS = 256
@@ -102,13 +104,13 @@ def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: 
 
 def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
     waiting: list[Sequence[str]] = []
-    words = 0
+    words, most = 0, min(FIRST, AHEAD)
     for sentence in sentences:
         waiting.append(sentence)
         words += len(sentence)
-        if len(waiting) >= AHEAD or words >= WORDS_AHEAD:
+        if len(waiting) >= most or words >= WORDS_AHEAD:
             yield waiting
-            waiting, words = [], 0
+            waiting, words, most = [], 0, min(8 * most, AHEAD)
     if waiting:
         yield waiting
 
@@ -116,11 +118,15 @@ def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]
 def _cut(model: NestedNER, sentences: list[Sequence[str]], max_words: int) -> _Group:
     windows = [list(_windows(len(sentence), max_words)) for sentence in sentences]
     parts = [
-        [without_surrogates(word) for word in sentence[start:end]]
+        _readable(sentence[start:end])
         for sentence, places in zip(sentences, windows, strict=True)
         for start, end in places
     ]
     return _Group(windows, model.pieces.cut(parts))
+
+
+def _readable(words: Sequence[str]) -> Sequence[str]:
+    return words if "".join(words).isascii() else [without_surrogates(word) for word in words]
 
 
 def _windows(words: int, most: int) -> Iterator[tuple[int, int]]:
