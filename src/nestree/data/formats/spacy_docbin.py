@@ -95,7 +95,7 @@ def document_of(
     values |= {
         "text": doc.text,
         "tokens": [[token.idx, token.idx + len(token.text)] for token in doc if token.text.strip()],
-        "sentences": _sentences(doc) if doc.has_annotation("SENT_START") else None,
+        "sentences": sentences_of(doc) if doc.has_annotation("SENT_START") else None,
         "entities": _entities(doc, groups, with_ents, note),
     }
     try:
@@ -143,8 +143,8 @@ def _scores(group: SpanGroup, note: Callable[..., None]) -> list[float | None]:
     return scores
 
 
-def _sentences(doc: Doc) -> list[list[int]]:
-    """Sentences in words; those of white space only are left out."""
+def sentences_of(doc: Doc) -> list[list[int]]:
+    """The sentences of a Doc in words: tokens that are not white space. Sentences without any are left out."""
     words_before = [0, *accumulate(1 if token.text.strip() else 0 for token in doc)]
     found = ([words_before[sentence.start], words_before[sentence.end]] for sentence in doc.sents)
     return [[start, end] for start, end in found if start < end]
@@ -345,4 +345,4 @@ FORMAT = Format(
     writing={"spans_key": _OPTIONS["spans_key"]},
     words=True,
 )
-__all__ = ["FORMAT", "doc_of", "document_of", "new_vocab"]
+__all__ = ["FORMAT", "doc_of", "document_of", "new_vocab", "sentences_of"]

@@ -1,0 +1,1 @@
+"""nestree inside other people's programs; each module needs what it is named after."""
