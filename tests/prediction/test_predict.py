@@ -313,6 +313,26 @@ def test_latent_nodes_do_not_reach_over_the_border_of_windows() -> None:
 # --- Streams ---
 
 
+def test_two_batches_at_a_time_are_all_read_and_errors_come_through() -> None:
+    batches = [[number] for number in range(9)]
+    done: list[int] = []
+    reading._two_at_a_time(done.extend, batches)
+    assert sorted(done) == list(range(9))
+
+    def fail(numbers: list[int]) -> None:
+        raise RuntimeError(f"no room for {numbers}")
+
+    with pytest.raises(RuntimeError, match=r"no room for \[0\]"):
+        reading._two_at_a_time(fail, batches)
+
+
+def test_a_model_that_learns_goes_on_learning(tmp_path: Path) -> None:
+    found = model(tmp_path).train()
+    first, again = (found.predict(["Anna of the acme club runs."] * 2) for _ in range(2))
+    assert first == again
+    assert all(part.training for part in found.modules())
+
+
 def test_a_stream_takes_a_few_texts_at_a_time(found: NestedNER, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "AHEAD", 4)
     taken = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import torch
@@ -242,13 +243,9 @@ class NestedNER(Saved):
 
     def _scores_in_peace(self, batch: Batch) -> Tensor:
         """Log potentials without dropout, whatever the model is doing, at the model's temperature."""
-        was_training = self.training
-        self.eval()
-        try:
+        with at_rest(self):
             scores: Tensor = self(batch.to(self.device))
-            return scores if self.config.temperature == 1 else scores / self.config.temperature
-        finally:
-            self.train(was_training)
+        return scores if self.config.temperature == 1 else scores / self.config.temperature
 
     # --- From text to entities ---
 
@@ -298,6 +295,19 @@ class NestedNER(Saved):
         from nestree.prediction.predict import count_tokens
 
         return count_tokens(self, text)
+
+
+@contextmanager
+def at_rest(model: nn.Module) -> Iterator[None]:
+    """Within it, a model does not drop out anything; after it, it does as it did before."""
+    if not model.training:
+        yield
+        return
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train()
 
 
 def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from nestree.data.splitting import without_surrogates
 from nestree.model import NestedNER
 from nestree.model.batching import by_work
+from nestree.model.ner import at_rest
 from nestree.model.pieces import Batch, Cut
 from nestree.threads import ahead
 
@@ -87,19 +89,45 @@ def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: 
     Where memory does not suffice, batches are halved.
     """
     found: list[list[Found]] = [[] for _ in cuts]
-    waiting = by_work(cuts, budget or budget_for(model.device))
-    while waiting:
-        numbers = waiting.pop()
+
+    def read_some(numbers: list[int]) -> None:
         try:
             result = find(model.pieces.together([cuts[number] for number in numbers]))
         except torch.OutOfMemoryError:
             if len(numbers) == 1:
                 raise
-            waiting += [numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]]
-            continue
+            result = None  # what the error holds on to is free again only after this
+        if result is None:
+            read_some(numbers[: len(numbers) // 2])
+            read_some(numbers[len(numbers) // 2 :])
+            return
         for number, one in zip(numbers, result, strict=True):
             found[number] = one
+
+    batches = by_work(cuts, budget or budget_for(model.device))
+    with at_rest(model):
+        if model.device.type == "cuda" and len(batches) > 1:
+            _two_at_a_time(read_some, batches)
+        else:
+            for numbers in reversed(batches):
+                read_some(numbers)
     return found
+
+
+def _two_at_a_time(do: Callable[[list[int]], None], batches: list[list[int]]) -> None:
+    """While one thread makes entities of what the GPU found, the GPU works for the other."""
+    cast, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+
+    def under_the_same_rules(numbers: list[int]) -> None:  # which torch keeps for each thread
+        with torch.autocast("cuda", dtype, enabled=cast):
+            do(numbers)
+
+    pool = ThreadPoolExecutor(2, "nestree-decoder")
+    try:
+        for _ in pool.map(under_the_same_rules, batches):
+            pass
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
