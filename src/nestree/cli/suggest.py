@@ -100,7 +100,7 @@ def _annotated(paths: list[Path], report: Report) -> Iterator[Document]:
 
 
 def _target(options: argparse.Namespace, inputs: list[Path]) -> tuple[Format, dict[str, str]] | None:
-    """The format of the output, and its options; None for the screen. Says what is wrong before anything slow begins."""
+    """The format of the output, and its options; None for the screen. Says what is wrong before slow things begin."""
     if options.output is None:
         if options.to not in (None, "jsonl"):
             raise DataError(f"the format {options.to!r} goes to a file", advice="Name one: --output PATH.")

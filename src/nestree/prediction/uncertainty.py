@@ -1,4 +1,4 @@
-"""How uncertain a model is of a sentence, what it finds there all the same, and where the sentence lies among others."""
+"""How uncertain a model is of a sentence, what it finds there, and where the sentence lies among others."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _of_entities(model: NestedNER, scores: Tensor, lengths: Tensor) -> Tensor:
 
 @contextmanager
 def _heard(model: NestedNER) -> Iterator[list[Tensor]]:
-    """Gets what the encoder says meanwhile; nothing, if the model is exported and has none. Shape: ``[batch, n, h]``."""
+    """What the encoder says meanwhile; an exported model has none. Shape: ``[batch, n, hidden]``."""
     heard: list[Tensor] = []
     encoder = getattr(model, "encoder", None)
     if encoder is None:

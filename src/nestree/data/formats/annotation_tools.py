@@ -427,7 +427,12 @@ def write_label_studio(documents: Iterable[Document], path: Path, options: Optio
                 report.note("not kept", document.place, message, "id")
             data = {**meta_beside(document, ("text", *incomplete.KEYS), report), "text": document.text}
             said = incomplete.values(document)
-            yield {"id": number, "data": data, **({"meta": said} if said else {}), kind: [{**version, "result": result}]}
+            yield {
+                "id": number,
+                "data": data,
+                **({"meta": said} if said else {}),
+                kind: [{**version, "result": result}],
+            }
 
     write_array(objects(), path)
 
