@@ -1,0 +1,1 @@
+"""nestree where people already are: one module for each library, loaded when it is asked for."""
