@@ -52,9 +52,9 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--candidates",
         type=common.whole_number(1),
-        default=10,
+        default=5,
         metavar="M",
-        help="of the M times N most uncertain ones, N are picked that are not alike (10)",
+        help="of the M times N most uncertain ones, N are picked that are not alike (5)",
     )
     parser.add_argument(
         "--min-words", type=common.whole_number(1), default=1, metavar="N", help="leave out what is shorter (1)"

@@ -72,9 +72,10 @@ def diverse(candidates: Sequence[Candidate], k: int, diversity: float) -> list[C
     """Some of them, one after the other: each is uncertain, and unlike those that were taken before.
 
     This is maximal marginal relevance (Carbonell and Goldstein, 1998): taken is what has most of (1 − diversity) ·
-    uncertainty − diversity · similarity to the most similar one taken. Both are scaled from 0 to 1; similarity is the
-    cosine of vectors, seen from the candidates' mean. With 0, these are the most uncertain ones; with 1, the most
-    uncertain one, and then always the one that is farthest from all (farthest-first).
+    worth − diversity · similarity to the most similar one taken. Worth is the rank by uncertainty, from 1 for the most
+    uncertain one to 0: values would let a few outliers, which may be copies of each other, leave all else behind.
+    Similarity is the cosine of vectors, seen from the candidates' mean; at right angles, and beyond, it is 0. With
+    diversity 0, these are the most uncertain ones; with 1, the most uncertain one, and then always the least similar.
 
     Args:
         candidates: the most uncertain first.
@@ -84,7 +85,7 @@ def diverse(candidates: Sequence[Candidate], k: int, diversity: float) -> list[C
     if not candidates:
         return []
     vectors = _directions(np.stack([one.vector for one in candidates]))
-    worth = _scaled(np.array([one.uncertainty for one in candidates]))
+    worth = np.linspace(1, 0, len(candidates))
     nearest = np.zeros(len(candidates))
     taken: list[int] = []
     for _ in range(min(k, len(candidates))):
@@ -92,7 +93,7 @@ def diverse(candidates: Sequence[Candidate], k: int, diversity: float) -> list[C
         gain[taken] = -np.inf
         at = int(gain.argmax())
         taken.append(at)
-        nearest = np.maximum(nearest, (1 + vectors @ vectors[at]) / 2)
+        nearest = np.maximum(nearest, vectors @ vectors[at])
     return [candidates[at] for at in taken]
 
 
@@ -110,8 +111,3 @@ def _directions(vectors: np.ndarray) -> np.ndarray:
     """Seen from their mean, of length 1."""
     centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
     return np.asarray(centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12))
-
-
-def _scaled(values: np.ndarray) -> np.ndarray:
-    span = values.max() - values.min()
-    return np.asarray((values - values.min()) / (span if span > 0 else 1.0))

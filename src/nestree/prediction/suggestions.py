@@ -41,7 +41,7 @@ class SuggestOptions:
     by: By | None = None
     unit: Unit = "sentence"
     diversity: float = 0.5
-    candidates: int = 10
+    candidates: int = 5
     min_words: int = 1
     threshold: Threshold | None = None
     max_words: int = MAX_WORDS
