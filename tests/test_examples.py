@@ -1,18 +1,52 @@
-"""The demo shows what the README promises."""
+"""The examples show what they promise."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+from nestree.data import read
+from tests.training.cases import encoder
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def shown_by(name: str, *arguments: object) -> str:
+    """What an example prints."""
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=True).stdout.decode()
+
 
 def test_the_papers_example_trains_and_decodes_its_entities() -> None:
-    script = Path(__file__).parents[1] / "examples" / "paper_example.py"
-    shown = subprocess.run([sys.executable, script], capture_output=True, check=True).stdout.decode()
+    shown = shown_by("paper_example.py")
     symbols = shown.split("column = last word")[1]
     assert all(glyph in symbols for glyph in "●□○")
     tree = shown.split("Best tree")[1].split("Span marginals")[0]
     for entity in ("PER U.S. State Department spokesman Richard Boucher", "ORG U.S. State Department ", "GPE U.S. "):
         assert entity in tree
     assert "log p(T|x)" in shown
+
+
+def test_a_pipeline_answers_as_people_know_it() -> None:
+    shown = shown_by("hugging_face.py")
+    assert "{'entity_group': " in shown
+    assert "'depth': " in shown
+    assert "A folder as the hub holds it: README.md encoder model.safetensors nestree.json" in shown
+    assert "The same entities: True" in shown
+
+
+def test_the_annotation_loop_goes_round_with_tasks_skipped_and_unfinished(tmp_path: Path) -> None:
+    few = ["--first", "10", "-k", "10", "--epochs", "1", "--rounds", "2"]
+    shown = shown_by("annotation_loop.py", *few, "--encoder", encoder(tmp_path / "encoder"))
+    assert shown.count("$ nestree train") == 3
+    assert shown.count("$ nestree suggest") == 2
+    folder = Path(shown.split("everything is in ")[1].strip())
+    rounds = [json.loads((folder / f"round-{number}.json").read_text()) for number in (1, 2)]
+    texts = [{task["data"]["text"] for task in tasks} for tasks in rounds]
+    assert [len(one) for one in texts] == [10, 10]
+    assert not texts[0] & texts[1]  # not even what was skipped
+    back = list(read(folder / "returned-1.json", options={"unknown_label": "not looked at"}))
+    assert len(back) == 9
+    assert [bool(one.unknown) for one in back] == [True, *[False] * 8]
