@@ -1,6 +1,6 @@
 """From a pool of raw text to a better model: suggest, annotate, train, and again.
 
-    python examples/annotation_loop.py [--rounds 1] [--first 60] [-k 60] [--epochs 8] [--random]
+    python examples/annotation_loop.py [--rounds 1] [--first 60] [-k 60] [--epochs 8] [--random] [--output FOLDER]
 
 The annotator is simulated: she knows the answers of the demo corpus, works in Label Studio's format, skips every tenth
 task, and leaves one unfinished. Every step is a command that you would run; the files stay in the folder that is named
@@ -28,7 +28,8 @@ UNFINISHED = "not looked at"
 def main() -> None:
     """Runs the loop."""
     options = _options()
-    folder = Path(tempfile.mkdtemp(prefix="annotation-loop-"))
+    folder = options.output or Path(tempfile.mkdtemp(prefix="annotation-loop-"))
+    folder.mkdir(exist_ok=True)
     answers = {document.text: document for document in read(CORPUS / "train.jsonl")}
     texts = random.Random(options.seed).sample(sorted(answers), len(answers))
     write([answers[text] for text in texts[: options.first]], folder / "first.jsonl")
@@ -99,6 +100,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=8, help="of each training (8)")
     parser.add_argument("--encoder", default="minilm", help="default: minilm")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="where to; a new one, if left out")
     parser.add_argument("--random", action="store_true", help="pick at random")
     return parser.parse_args()
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from transformers import BertConfig, BertModel, BertTokenizerFast
+from transformers import BertConfig, BertModel, BertTokenizer
 
 from nestree import NestedNER
 from nestree.integrations.hugging_face import pipeline
@@ -57,7 +57,7 @@ def new_model(folder: Path) -> NestedNER:
     letters = string.ascii_lowercase + string.punctuation
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
-    tokenizer = BertTokenizerFast(vocab=str(folder / "vocab.txt"))
+    tokenizer = BertTokenizer(vocab=str(folder / "vocab.txt"))
     torch.manual_seed(0)
     settings = BertConfig(
         vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64

@@ -38,11 +38,11 @@ def test_a_pipeline_answers_as_people_know_it() -> None:
 
 
 def test_the_annotation_loop_goes_round_with_tasks_skipped_and_unfinished(tmp_path: Path) -> None:
-    few = ["--first", "10", "-k", "10", "--epochs", "1", "--rounds", "2"]
+    folder = tmp_path / "loop"
+    few = ["--output", folder, "--first", "10", "-k", "10", "--epochs", "1", "--rounds", "2"]
     shown = shown_by("annotation_loop.py", *few, "--encoder", encoder(tmp_path / "encoder"))
     assert shown.count("$ nestree train") == 3
     assert shown.count("$ nestree suggest") == 2
-    folder = Path(shown.split("everything is in ")[1].strip())
     rounds = [json.loads((folder / f"round-{number}.json").read_text()) for number in (1, 2)]
     texts = [{task["data"]["text"] for task in tasks} for tasks in rounds]
     assert [len(one) for one in texts] == [10, 10]
