@@ -325,3 +325,23 @@ def test_a_missing_package_is_named_at_once(
             load(folder)
     else:
         assert load(folder).decode(original.pieces([["x"]])) is not None
+
+
+def test_an_exported_model_is_fetched_from_the_hub(
+    folder: Path, original: NestedNER, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    asked: list[list[str]] = []
+
+    def download(name: str, *, allow_patterns: list[str], **_: Any) -> str:
+        asked.append(allow_patterns)
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    found = NestedNER.from_pretrained("org/name")
+    assert isinstance(found, ExportedNER)
+    assert found.predict_tokens(SENTENCES)[0].words == original.predict_tokens(SENTENCES)[0].words
+    assert ["model.onnx" in patterns for patterns in asked] == [False, True]  # large: only where there is nothing else
+    with pytest.raises(ModelError, match=r"cannot be sent.*hf upload org/name FOLDER"):
+        found.push_to_hub("org/name")

@@ -267,7 +267,7 @@ def test_what_two_windows_find_comes_once_and_without_crossing() -> None:
     windows = [(0, 8), (6, 14)]
     first = [Span(0, 2, "A", 0.9), Span(5, 8, "A", 0.6), Span(7, 8, "B", 0.9)]
     second = [Span(0, 2, "C", 0.9), Span(1, 2, "B", 0.8), Span(1, 4, "A", 0.7), Span(6, 8, "A", 0.9)]
-    merged = reading._merged([first, second], windows)
+    merged = reading.merged([first, second], windows)
     # Words up to 6 are the first window's. (7, 8) is taken from the second one; (5, 8) crosses (7, 10), which is surer.
     assert merged == [Span(0, 2, "A", 0.9), Span(7, 10, "A", 0.7), Span(7, 8, "B", 0.8), Span(12, 14, "A", 0.9)]
 
@@ -285,7 +285,7 @@ def test_of_many_windows_nothing_crosses_and_nothing_is_lost_without_a_reason() 
                 if not any(_cross(span, other) for other in found):
                     found.append(span)
             parts.append(found)
-        merged = reading._merged(parts, windows)
+        merged = reading.merged(parts, windows)
         assert not any(_cross(one, other) for one, other in combinations(merged, 2))
         borders = [0, *((b + a) // 2 for (_, a), (b, _) in pairwise(windows)), 60]
         for (start, _), part, (first, last) in zip(windows, parts, pairwise(borders), strict=True):
@@ -306,7 +306,7 @@ def _cross(one: Span, other: Span) -> bool:
 
 def test_latent_nodes_do_not_reach_over_the_border_of_windows() -> None:
     first, second = [Node(0, 8, None, 0.9), Node(2, 4, None, 0.8)], [Node(0, 8, None, 0.9), Node(3, 5, None, 0.8)]
-    merged = reading._merged([first, second], [(0, 8), (6, 14)])
+    merged = reading.merged([first, second], [(0, 8), (6, 14)])
     assert merged == [Node(2, 4, None, 0.8), Node(9, 11, None, 0.8)]
 
 

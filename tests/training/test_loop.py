@@ -420,3 +420,44 @@ def test_several_seeds_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main([*command(tmp_path, "runs", epochs=1)[3:], "--seeds", "2"]) == 0
     assert "dev, 2 seeds: mean ± standard deviation" in capsys.readouterr().out
     assert main(["train", "--output", str(tmp_path / "runs"), "--resume", "--seeds", "2"]) == 0
+
+
+def test_several_files_of_several_formats_are_one_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus_file(tmp_path / "dev.jsonl", 8, 1)
+    old = corpus_file(tmp_path / "old.jsonl", 10)
+    task = {"data": {"text": "u x y"}, "annotations": [{"result": [region(0, 5, "ORG"), region(4, 5, "PER")]}]}
+    hidden = {"data": {"text": "a u x y"}, "annotations": [{"result": [region(0, 1, "skipped")]}]}
+    skipped = {"data": {"text": "u xx y"}, "annotations": [{"result": [], "was_cancelled": True}]}
+    (tmp_path / "returned.json").write_text(json.dumps([task, hidden, skipped, {**task, "annotations": []}]))
+    (tmp_path / "config.toml").write_text(settings(tmp_path, epochs=1).as_toml())
+    files = [str(old), str(tmp_path / "returned.json"), "--dev", str(tmp_path / "dev.jsonl")]
+    output = ["--output", str(tmp_path / "run")]
+    flags = ["--config", str(tmp_path / "config.toml"), "--set", "unknown_label=skipped"]
+    assert main(["train", *files, *output, *flags]) == 0
+    said = capsys.readouterr().err
+    assert "old.jsonl: read as jsonl" in said
+    assert "returned.json: read as label-studio" in said
+    assert "not accepted: 1" in said
+    assert "not annotated: 1" in said
+    known = json.loads((tmp_path / "run" / "training" / "run.json").read_text())["data"]["train"]
+    assert known["sentences"] == 12
+    assert [one["options"] for one in known["files"]] == [{}, {"unknown_label": "skipped"}]
+    card = json.loads((tmp_path / "run" / "nestree.json").read_text())["training"]
+    assert card["train"]["file"] == "old.jsonl, returned.json"
+    assert main(["train", *output, "--resume"]) == 0  # finds them all again
+    assert main(["train", *files, *output, "--force", "--set", "unknown=x"]) == 2
+    assert "the format 'jsonl' has no option 'unknown'" in capsys.readouterr().err
+
+
+def region(start: int, end: int, label: str) -> dict[str, object]:
+    """As Label Studio writes it."""
+    return {"type": "labels", "to_name": "text", "value": {"start": start, "end": end, "labels": [label]}}
+
+
+def test_entities_with_scores_are_mentioned(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    part = load_part(corpus_file(tmp_path / "a.jsonl", 3), config.splitter)
+    guessed = tmp_path / "guessed.jsonl"
+    guessed.write_text((tmp_path / "a.jsonl").read_text().replace('"ORG"', '"ORG", "score": 0.5'))
+    found = prepare(load_part(guessed, config.splitter), part, config)
+    assert "entities of 3 training documents have scores, as predictions do: they are taken as annotated" in found.notes

@@ -1,4 +1,4 @@
-"""``nestree data``: stats, check, convert, formats."""
+"""``nestree data``: stats, check, convert, returned, formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nestree.cli import common
+from nestree.cli import common, returned
 from nestree.cli.tables import table
 from nestree.data import Document, Report, convert
 from nestree.data.checks import Check
@@ -29,6 +29,7 @@ def add_commands(commands: Any) -> None:
     _add_stats(actions)
     _add_check(actions)
     _add_convert(actions)
+    returned.add_action(actions)
     formats = actions.add_parser("formats", help="list the formats and their options")
     formats.set_defaults(run=_formats)
 

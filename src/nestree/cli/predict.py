@@ -18,6 +18,7 @@ from nestree.data import Document, Report, read, write
 from nestree.data.errors import DataError
 from nestree.data.files import opener_for
 from nestree.data.formats import detect, for_writing, get
+from nestree.data.formats.base import Format
 from nestree.data.formats.records import dumped
 from nestree.data.model import Source
 
@@ -34,11 +35,20 @@ COUNTED = 1 << 28
 def add_commands(commands: Any) -> None:
     """Adds ``predict``."""
     parser = commands.add_parser("predict", help="find the entities of new text")
+    add_files(parser, "INPUT")
+    parser.add_argument("--flat", choices=FLAT, help="without nesting: keep these of entities that share words")
+    parser.add_argument("--trees", action="store_true", help="with the tree of each sentence (JSON Lines, under meta)")
+    add_settings(parser)
+    parser.set_defaults(run=_predict)
+
+
+def add_files(parser: argparse.ArgumentParser, inputs: str) -> None:
+    """Adds what a command needs that reads texts with a model, and writes documents."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="folder of a saved model")
     parser.add_argument(
         "inputs",
         nargs="*",
-        metavar="INPUT",
+        metavar=inputs,
         type=Path,
         help="text (.txt), or documents in any format; left out or -: lines of text from the standard input",
     )
@@ -57,8 +67,10 @@ def add_commands(commands: Any) -> None:
         metavar="P|LABEL=P",
         help="least probability of entities, of all or of one label; left out: what the model decides",
     )
-    parser.add_argument("--flat", choices=FLAT, help="without nesting: keep these of entities that share words")
-    parser.add_argument("--trees", action="store_true", help="with the tree of each sentence (JSON Lines, under meta)")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Adds how texts are read: in which windows, with how much memory, where, as which format."""
     parser.add_argument(
         "--max-words",
         type=common.whole_number(8),
@@ -69,21 +81,20 @@ def add_commands(commands: Any) -> None:
     common.add_budget(parser)
     common.add_device(parser)
     common.add_reading(parser)
-    parser.set_defaults(run=_predict)
 
 
 def _predict(options: argparse.Namespace) -> int:
     inputs: list[Path] = options.inputs or [STDIN]
-    _check_inputs(inputs, options)
+    check_inputs(inputs, options)
     target = _target(options, inputs)
     common.check_model(options.model)
-    thresholds = _thresholds(options.threshold)
+    thresholds = thresholds_of(options.threshold)
     report = Report()
-    total = _counted(inputs, options) if sys.stderr.isatty() else None
+    total = counted_documents(inputs, options) if sys.stderr.isatty() else None
     model = common.load_model(options.model, options.device)
     from nestree.prediction.predict import Options, predictions
 
-    documents = common.split(_documents(inputs, options, report), model.config.splitter, "as the model reads text")
+    documents = common.split(documents_of(inputs, options, report), model.config.splitter, "as the model reads text")
     how = Options(thresholds, options.flat, options.trees, options.max_words, options.budget)
     try:
         found = predictions(model, documents, how)
@@ -98,11 +109,12 @@ def _predict(options: argparse.Namespace) -> int:
 # --- Input -----------------------------------------------------------------------------------------------------------
 
 
-def _check_inputs(inputs: list[Path], options: argparse.Namespace) -> None:
+def check_inputs(inputs: list[Path], options: argparse.Namespace, command: str = "predict") -> None:
+    """Says what is wrong with the input before anything slow begins."""
     for path in inputs:
         if path == STDIN:
             if sys.stdin is None or sys.stdin.isatty():
-                advice = "Name a file, or pipe text into it: echo 'Some text.' | nestree predict MODEL"
+                advice = f"Name a file, or pipe text into it: echo 'Some text.' | nestree {command} MODEL"
                 raise DataError("there is no input", advice=advice)
         elif not path.exists():
             raise DataError("there is no such file or folder", path=path)
@@ -113,7 +125,8 @@ def _check_inputs(inputs: list[Path], options: argparse.Namespace) -> None:
                 raise DataError(f"{error} Is it plain text? Then use --text") from None
 
 
-def _documents(inputs: list[Path], options: argparse.Namespace, report: Report) -> Iterator[Document]:
+def documents_of(inputs: list[Path], options: argparse.Namespace, report: Report) -> Iterator[Document]:
+    """The documents of files, folders and the standard input, one after the other."""
     for path in inputs:
         if path == STDIN:
             yield from _of_stdin(options, report)
@@ -161,7 +174,7 @@ def _decoded(raw: bytes, path: str, line: int | None) -> str:
         raise DataError(f"this is not UTF-8 (byte {error.start})", path=path, line=line, advice=advice) from None
 
 
-def _counted(inputs: list[Path], options: argparse.Namespace) -> int | None:
+def counted_documents(inputs: list[Path], options: argparse.Namespace) -> int | None:
     """How many documents there are, if that is found out quickly."""
     files = [path for path in inputs if path.is_file()]
     if len(files) < len(inputs) or sum(path.stat().st_size for path in files) > COUNTED:
@@ -175,7 +188,7 @@ def _counted(inputs: list[Path], options: argparse.Namespace) -> int | None:
     return number
 
 
-def _thresholds(given: list[str]) -> float | dict[str, float] | None:
+def thresholds_of(given: list[str]) -> float | dict[str, float] | None:
     """One for all labels, or some by label."""
     by_label: dict[str, float] = {}
     for item in given:
@@ -193,21 +206,32 @@ def _thresholds(given: list[str]) -> float | dict[str, float] | None:
 
 
 def _with_memory(found: Iterator[Prediction], model: NestedNER) -> Iterator[Prediction]:
+    with memory_of(model):
+        yield from found
+
+
+@contextmanager
+def memory_of(model: NestedNER) -> Iterator[None]:
+    """Within it, too little memory is an error that says what to do."""
     import torch
 
     try:
-        yield from found
+        yield
     except torch.OutOfMemoryError as error:
         advice = "Use a smaller --budget, a smaller --max-words, or --device cpu."
         raise DataError(f"the memory of {model.device} does not suffice", advice=advice) from error
 
 
 def _shown(found: Iterable[Prediction], total: int | None) -> Iterator[Prediction]:
-    """The same, with a bar: documents per second, and time left where that is known."""
+    # A bar would be torn by lines on the same screen.
+    yield from with_bar(found, total, hidden=sys.stdout.isatty())
+
+
+def with_bar(found: Iterable[common.Item], total: int | None, *, hidden: bool = False) -> Iterator[common.Item]:
+    """The same, with a bar if a person looks: documents per second, and time left where that is known."""
     from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
 
-    # A bar would be torn by lines on the same screen.
-    hidden = not sys.stderr.isatty() or sys.stdout.isatty()
+    hidden = hidden or not sys.stderr.isatty()
     yield from tqdm(found, total=total, unit=" documents", disable=hidden)
 
 
@@ -304,21 +328,10 @@ def _target(options: argparse.Namespace, inputs: list[Path]) -> _Target:
         if options.to not in (None, "jsonl"):
             raise DataError(f"the format {options.to!r} goes to a file", advice="Name one: --output PATH.")
         return _Target(None, "jsonl", {})
-    form = get(options.to) if options.to else for_writing(path)
-    if form.write is None:
-        raise DataError(f"the format {form.name!r} is read, not written")
+    form, chosen = output_format(path, options)
     if options.trees and form.name != "jsonl":
         raise DataError("trees are written as JSON Lines only", path=path, advice="Use the ending .jsonl.")
-    chosen = common.pairs(options.set_to)
-    form.check_options(chosen, writing=True)
-    if path.is_dir():
-        raise DataError("there is a folder already", path=path, advice="Name another one.")
-    if any(one.exists() and path.exists() and one.resolve() == path.resolve() for one in inputs if one != STDIN):
-        raise DataError("input and output are the same", path=path, advice="Name another one.")
-    if path.exists() and not options.force:
-        raise DataError("there is something already", path=path, advice="Name another one, or use --force.")
-    if not path.parent.is_dir():
-        raise DataError("there is no such folder", path=path.parent)
+    check_output(path, options.force, inputs)
     unfinished = partial_name(path)
     if unfinished.is_dir():
         raise DataError("there is a folder from a run that was not finished", path=unfinished, advice="Move it away.")
@@ -326,6 +339,28 @@ def _target(options: argparse.Namespace, inputs: list[Path]) -> _Target:
         advice = "Move it away, or use --force."
         raise DataError("there is a file from a run that was not finished", path=unfinished, advice=advice)
     return _Target(path, form.name, chosen)
+
+
+def output_format(path: Path, options: argparse.Namespace) -> tuple[Format, dict[str, str]]:
+    """What ``--to``, ``--set-to`` and the ending of the output say, checked."""
+    form = get(options.to) if options.to else for_writing(path)
+    if form.write is None:
+        raise DataError(f"the format {form.name!r} is read, not written")
+    chosen = common.pairs(options.set_to)
+    form.check_options(chosen, writing=True)
+    return form, chosen
+
+
+def check_output(path: Path, force: bool, inputs: list[Path]) -> None:
+    """Raises an error if nothing can be written there, or something would be lost."""
+    if path.is_dir():
+        raise DataError("there is a folder already", path=path, advice="Name another one.")
+    if any(one.exists() and path.exists() and one.resolve() == path.resolve() for one in inputs if one != STDIN):
+        raise DataError("input and output are the same", path=path, advice="Name another one.")
+    if path.exists() and not force:
+        raise DataError("there is something already", path=path, advice="Name another one, or use --force.")
+    if not path.parent.is_dir():
+        raise DataError("there is no such folder", path=path.parent)
 
 
 def _write_lines(found: Iterable[Prediction], path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nestree.cli import common
 from nestree.data.errors import DataError
+from nestree.data.formats import detect, get
 
 if TYPE_CHECKING:
     from nestree.training import Corpus, TrainConfig
@@ -18,6 +19,7 @@ EXAMPLE = """\
 examples:
   nestree train train.jsonl --dev dev.jsonl --output runs/mine
   nestree train train.jsonl --dev dev.jsonl --output runs/large --encoder bert-large-cased --encoder-lr 3e-5
+  nestree train train.jsonl returned.json --dev dev.jsonl --output runs/more
   nestree train --output runs/mine --resume
   accelerate launch -m nestree train train.jsonl --dev dev.jsonl --output runs/mine
 """
@@ -31,7 +33,7 @@ def add_commands(commands: Any, *, settings: bool) -> None:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("train", metavar="TRAIN", type=Path, nargs="?", help="annotated file or folder of any format")
+    parser.add_argument("train", metavar="TRAIN", type=Path, nargs="*", help="annotated files or folders of any format")
     parser.add_argument("--dev", type=Path, metavar="DEV", help="annotated text that decides which epoch is best")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for the model and the run")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML: any of the keys below")
@@ -127,28 +129,33 @@ def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
     """Reads the data, and says what there is before anything is trained."""
     from nestree.cli.tables import table
     from nestree.data.statistics import compared
-    from nestree.training import load_part, prepare
+    from nestree.training import load_part, prepare, together
     from nestree.training.folder import RunFolder
     from nestree.training.machine import is_first_process
 
     folder = RunFolder(_one_of(options))
     known = folder.data() if options.resume and folder.begun else {}
-    parts = {}
-    for name, given in (("train", options.train), ("dev", options.dev)):
-        if given is None and name not in known:
+    given = {"train": options.train, "dev": [] if options.dev is None else [options.dev]}
+    files = {}
+    for name, paths in given.items():
+        if not paths and name not in known:
             flag = "--dev" if name == "dev" else "TRAIN"
             if options.resume and (options.output / "seed-0").is_dir():
                 raise DataError("these are runs with several seeds", path=options.output, advice="Add --seeds N.")
             raise DataError(f"{flag} is missing: name the {name} data", advice="`nestree train --help` has examples.")
-        path = given if given is not None else Path(known[name]["path"])
-        before = known[name] if given is None else {"format": options.format, "options": common.pairs(options.set)}
-        if not path.exists():
-            raise DataError("there is no such file or folder", path=path)
-        parts[name] = load_part(path, config.splitter, before["format"], before["options"])
+        for path in paths:
+            if not path.exists():
+                raise DataError("there is no such file or folder", path=path)
+        files[name] = _as_said(paths, options) if paths else known[name].get("files", [known[name]])
+    _check_options(options, [one for name, paths in given.items() if paths for one in files[name]])
+    parts = {
+        name: together([load_part(one["path"], config.splitter, one["format"], one["options"]) for one in found])
+        for name, found in files.items()
+    }
     train, dev = parts["train"], parts["dev"]
     corpus = prepare(train, dev, config)
     if is_first_process():
-        for part in (train, dev):
+        for part in (*train.files, *dev.files):
             common.say(f"{part.path}: read as {part.format}")
             common.say_report(part.report)
         print(table(["", "train", "dev"], compared([train.statistics, dev.statistics]), right=True), flush=True)
@@ -156,3 +163,21 @@ def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
         for note in corpus.notes:
             common.say(f"note: {note}")
     return corpus
+
+
+def _as_said(paths: list[Path], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """How each file is to be read: with those options that its format knows."""
+    found = []
+    for path in paths:
+        form = detect(path) if options.format is None else get(options.format)
+        chosen = {name: value for name, value in common.pairs(options.set).items() if name in form.options}
+        found.append({"path": str(path), "format": form.name, "options": chosen})
+    return found
+
+
+def _check_options(options: argparse.Namespace, files: list[dict[str, Any]]) -> None:
+    """Raises an error if an option was set that no file's format has."""
+    used = {name for one in files for name in one["options"]}
+    unused = {name: value for name, value in common.pairs(options.set).items() if name not in used}
+    for one in files[:1]:
+        get(one["format"]).check_options(unused)

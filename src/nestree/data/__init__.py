@@ -16,6 +16,7 @@ from nestree.data.model import Admissible, Document, Entity, Source, Token, Toke
 from nestree.data.policies import Policies, apply, join_labels, split_label
 from nestree.data.reading import read, write
 from nestree.data.report import Note, Report
+from nestree.data.returns import returned
 from nestree.data.splitting import Splitter, best_words, splitter_like
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "fit",
     "join_labels",
     "read",
+    "returned",
     "split_label",
     "splitter_like",
     "write",

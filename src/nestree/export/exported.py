@@ -122,4 +122,5 @@ class ExportedNER(NestedNER):
 
     def push_to_hub(self, name: str, **_: Any) -> NoReturn:
         """Raises an error: the hub gets the model that was exported."""
-        raise ModelError("an exported model cannot be sent", path=name, advice="Send the model it was exported from.")
+        advice = f"Send the model it was exported from; or its folder, as it is: hf upload {name} FOLDER"
+        raise ModelError("an exported model cannot be sent", path=name, advice=advice)

@@ -1,1 +1,1 @@
-"""nestree inside other people's programs; each module needs what it is named after."""
+"""nestree where people already are: one module for each library, loaded when it is asked for."""

@@ -42,7 +42,7 @@ Kind = TypeVar("Kind", bound="Saved")
 WEIGHTS, SETTINGS, ENCODER = "model.safetensors", "nestree.json", "encoder"
 METRICS, CARD, EXPORTED = "metrics.json", "README.md", "model.onnx"
 FILES = (SETTINGS, WEIGHTS, METRICS, CARD, *(f"{ENCODER}/*.{ending}" for ending in ("json", "txt", "model")))
-"""All files that a model can have: what is downloaded of it."""
+"""All files that a model can have, unless it is exported: what is downloaded of it."""
 FORMAT = 1
 _KEYS = ("format", "nestree", "fingerprint", "model", "training")
 AGAIN = "Was it saved or downloaded to the end? Save or download the model again."

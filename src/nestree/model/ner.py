@@ -159,11 +159,15 @@ class NestedNER(Saved):
                 With "mbr" they take the place of one half. Where they are lower, several entities may be probable
                 enough that no tree holds together: found are those of one tree, which exceed them by most in all.
         """
-        scores = self._scores_in_peace(batch)
+        return self.decode_potentials(self.potentials(batch), batch.lengths, thresholds)
+
+    @torch.inference_mode()
+    def decode_potentials(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds = None) -> list[list[Span]]:
+        """As :meth:`decode`, from what :meth:`potentials` gave. Shape: ``[batch, n, n, label]``, ``[batch]``."""
         if self.config.loss == "local":
-            chosen, marginals = self._chosen_locally(scores, batch.lengths, thresholds)
+            chosen, marginals = self._chosen_locally(scores, lengths, thresholds)
         else:
-            crf = TreeCRF(scores, batch.lengths.to(scores.device))
+            crf = TreeCRF(scores, lengths.to(scores.device))
             marginals = self._of_single_labels(crf.marginals)
             chosen = self._chosen(crf, marginals, thresholds)
         return _by_sentence(torch.nonzero(chosen), marginals, self.config.single_labels, len(scores))
@@ -224,7 +228,7 @@ class NestedNER(Saved):
         """
         if self.config.loss == "local":
             raise ValueError("a model with loss = local has no trees.")
-        scores = self._scores_in_peace(batch)
+        scores = self.potentials(batch)
         crf = TreeCRF(scores, batch.lengths.to(scores.device))
         marginals = self._of_single_labels(crf.marginals)
         chosen = self._chosen(crf, marginals, thresholds)
@@ -241,8 +245,11 @@ class NestedNER(Saved):
         result = _by_sentence(torch.nonzero(found), weights, (*labels, None), len(scores))
         return [[Node(*one) for one in of_sentence] for of_sentence in result]
 
-    def _scores_in_peace(self, batch: Batch) -> Tensor:
-        """Log potentials without dropout, whatever the model is doing, at the model's temperature."""
+    def potentials(self, batch: Batch) -> Tensor:
+        """Log potentials as predictions use them: without dropout, whatever the model is doing, at its temperature.
+
+        Shape: ``[batch, n, n, label]``
+        """
         with at_rest(self):
             scores: Tensor = self(batch.to(self.device))
         return scores if self.config.temperature == 1 else scores / self.config.temperature

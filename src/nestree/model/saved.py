@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from nestree.model.card import MARKER
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import WordEncoder
-from nestree.model.folder import CARD, ENCODER, FILES, METRICS, load_model, save_model
+from nestree.model.folder import CARD, ENCODER, EXPORTED, FILES, METRICS, WEIGHTS, load_model, save_model
 from nestree.model.hub import find_folder, upload
 
 
@@ -69,7 +70,7 @@ class Saved(nn.Module):
         cache_dir: str | PathLike[str] | None = None,
         local_files_only: bool = False,
     ) -> Self:
-        """A model as it was saved, in float32. Weights are read from safetensors, never from pickles.
+        """A model as it was saved, in float32, or exported. Weights are read from safetensors, never from pickles.
 
         Args:
             name: a folder, or a name on the hub. The rest is for the hub:
@@ -83,7 +84,10 @@ class Saved(nn.Module):
         """
         advice = "Name a folder that save_pretrained wrote, or be online and name a model of the hub (org/name)."
         options = {"revision": revision, "token": token, "cache_dir": cache_dir, "local_files_only": local_files_only}
-        return load_model(cls, find_folder(name, FILES, advice=advice, **options))
+        folder = find_folder(name, FILES, advice=advice, **options)
+        if not (folder / WEIGHTS).is_file() and not Path(name).is_dir():
+            folder = find_folder(name, (*FILES, EXPORTED), advice=advice, **options)  # large, and mostly not needed
+        return load_model(cls, folder)
 
     def push_to_hub(
         self,

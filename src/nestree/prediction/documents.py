@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nestree.data import Document, Entity
 from nestree.model import NestedNER, Span
-from nestree.prediction.reading import MAX_WORDS, Find, Found, Read, read, read_cuts
+from nestree.prediction.reading import MAX_WORDS, Find, Found, Merge, Read, read, read_cuts
 
 
 def annotate(
@@ -30,7 +30,13 @@ def annotate(
 
 
 def read_documents(
-    model: NestedNER, find: Find[Found], documents: Iterable[Document], *, budget: int | None, max_words: int
+    model: NestedNER,
+    find: Find[Found],
+    documents: Iterable[Document],
+    *,
+    budget: int | None,
+    max_words: int,
+    merge: Merge | None = None,
 ) -> Iterator[tuple[Document, list[Read[Found]]]]:
     """Each document, and what is found in each of its sentences."""
     waiting: deque[Document] = deque()
@@ -43,7 +49,7 @@ def read_documents(
                 yield _words(document, start, end)
 
     found: list[Read[Found]] = []
-    for one in read(model, find, sentences(), budget=budget, max_words=max_words):
+    for one in read(model, find, sentences(), budget=budget, max_words=max_words, merge=merge):
         while not waiting[0].sentences:
             yield waiting.popleft(), []
         found.append(one)

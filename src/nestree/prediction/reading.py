@@ -29,6 +29,9 @@ Found = TypeVar("Found", bound=Any)
 Find = Callable[[Batch], list[list[Found]]]
 """A method of a model that finds something in each sentence of a batch: ``model.decode``, ``model.trees``."""
 
+Merge = Callable[[list[Any], list[tuple[int, int]]], Any]
+"""Makes one of what was found in the windows of a sentence, which are ranges of its words."""
+
 
 def budget_for(device: torch.device) -> int:
     """Work of one forward pass, if it is not chosen: what a CPU's caches hold, or what keeps other devices busy."""
@@ -61,6 +64,7 @@ def read(
     *,
     budget: int | None = None,
     max_words: int = MAX_WORDS,
+    merge: Merge | None = None,
 ) -> Iterator[Read[Found]]:
     """What is found in each sentence, in their order. A few thousand sentences are held at a time.
 
@@ -70,7 +74,9 @@ def read(
         sentences: as words.
         budget: padded work of one forward pass (:func:`nestree.model.batching.work`); left out, what suits the device.
         max_words: longer sentences are read in windows of so many words, of which a quarter overlap.
+        merge: puts together what was found in the windows of a sentence; :func:`merged`, if None.
     """
+    merge = merge or merged
     groups: Iterable[_Group] = (_cut(model, some, max_words) for some in _groups(sentences))
     if model.device.type != "cpu":  # a CPU has nothing to wait for
         groups = ahead(groups, 1, "nestree-reader")
@@ -80,7 +86,7 @@ def read(
             parts = [next(found) for _ in windows]
             of_sentence = [one for one, _ in parts]
             windowed = len(windows) > 1 or len(parts[0][1].windows) > 1  # of trees, or of the encoder
-            yield Read(_merged(of_sentence, windows) if len(windows) > 1 else of_sentence[0], windowed)
+            yield Read(merge(of_sentence, windows) if len(windows) > 1 else of_sentence[0], windowed)
 
 
 def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: int | None = None) -> list[list[Found]]:
@@ -166,7 +172,7 @@ def _windows(words: int, most: int) -> Iterator[tuple[int, int]]:
     yield start, words
 
 
-def _merged(parts: list[list[Found]], windows: list[tuple[int, int]]) -> list[Found]:
+def merged(parts: list[list[Found]], windows: list[tuple[int, int]]) -> list[Found]:
     """What windows found, once each: every window answers for what begins nearer to its middle than to its neighbours'.
 
     Of two that cross, as neighbours may disagree, the one that scores better stays.

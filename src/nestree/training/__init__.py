@@ -1,7 +1,7 @@
 """Training: from annotated text to a model in a folder."""
 
 from nestree.training.config import PRESETS, TrainConfig, preset, read_config
-from nestree.training.data import Corpus, load_part, prepare
+from nestree.training.data import Corpus, load_part, prepare, together
 from nestree.training.errors import TrainingError
 from nestree.training.loop import train
 from nestree.training.progress import Progress
@@ -18,5 +18,6 @@ __all__ = [
     "prepare",
     "preset",
     "read_config",
+    "together",
     "train",
 ]

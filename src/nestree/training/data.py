@@ -42,13 +42,14 @@ class Part:
     """One split of a corpus, as it was found.
 
     Attributes:
-        path: where it was read.
+        path: where it was read; of several files, all of them.
         format: as what.
         options: of that format.
         fingerprint: SHA-256 over all words and entities: the same in any format.
         documents: with words and sentences; entities as the files say.
         statistics: of those.
         report: what was noticed while reading.
+        parts: what it was put together from, if it was.
     """
 
     path: str
@@ -58,6 +59,12 @@ class Part:
     documents: tuple[Document, ...]
     statistics: Statistics
     report: Report
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def files(self) -> tuple[Part, ...]:
+        """Each file, or folder, that was read for it."""
+        return self.parts or (self,)
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,20 @@ def load_part(
     for document in documents:
         _check_text(document)
     return Part(str(path), found.name, dict(options or {}), fingerprint(documents), documents, count(documents), report)
+
+
+def together(parts: Sequence[Part]) -> Part:
+    """Several files as one split, in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    documents = tuple(document for part in parts for document in part.documents)
+    report = Report()
+    for part in parts:
+        for note in part.report:
+            report.add(note)
+    path = ", ".join(part.path for part in parts)
+    formats = ", ".join(dict.fromkeys(part.format for part in parts))
+    return Part(path, formats, {}, fingerprint(documents), documents, count(documents), report, tuple(parts))
 
 
 def _check_text(document: Document) -> None:
@@ -150,7 +171,7 @@ def prepare(train: Part, dev: Part, config: TrainConfig) -> Corpus:
             path=train.path,
             advice="Choose other policies (alignment, crossing, discontinuous), or mend it: `nestree data check`.",
         )
-    notes = [*_missing(labels, dev, config), *_unreachable(dev)]
+    notes = [*_missing(labels, dev, config), *_unreachable(dev), *_predicted(train)]
     if train.fingerprint == dev.fingerprint:
         notes.append("training and dev data are the same: scores will say what was learned by heart")
     parts = parts_of(joined=joined)
@@ -213,6 +234,13 @@ def _missing(labels: Sequence[str], dev: Part, config: TrainConfig) -> Iterator[
             advice="Mend the labels, or set missing_labels = ignore (they then count as missed).",
         )
     yield f"labels of dev that the training data does not have count as missed: {names}"
+
+
+def _predicted(train: Part) -> Iterator[str]:
+    """Whether entities look as if nobody annotated them."""
+    found = sum(any(one.score is not None for one in document.entities) for document in train.documents)
+    if found:
+        yield f"entities of {found} training documents have scores, as predictions do: they are taken as annotated"
 
 
 def _unreachable(dev: Part) -> Iterator[str]:

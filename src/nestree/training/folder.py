@@ -154,9 +154,10 @@ def _found(encoder: str) -> str:
 def _described(corpus: Corpus, machine: Mapping[str, Any]) -> dict[str, Any]:
     data = {
         name: {
-            "path": str(Path(part.path).resolve()),
-            "format": part.format,
-            "options": dict(part.options),
+            "files": [
+                {"path": str(Path(one.path).resolve()), "format": one.format, "options": dict(one.options)}
+                for one in part.files
+            ],
             "fingerprint": part.fingerprint,
             "sentences": part.statistics.sentences,
             "entities": part.statistics.entities,

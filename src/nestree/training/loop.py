@@ -392,7 +392,7 @@ class Trainer:
             return True
         data = {
             name: {
-                "file": Path(part.path).name,
+                "file": ", ".join(Path(one.path).name for one in part.files),
                 "sentences": part.statistics.sentences,
                 "entities": part.statistics.entities,
             }

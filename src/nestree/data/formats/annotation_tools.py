@@ -52,6 +52,7 @@ class _Annotation(NamedTuple):
 
 
 _OF_EXAMPLES = ("text", "tokens", "spans", "answer", "id", *incomplete.KEYS)
+_ANSWERS = ("accept", "none")
 
 
 def read_prodigy(path: Path, options: Options, report: Report) -> Iterator[Document]:
@@ -111,7 +112,11 @@ def _with_tokens(document: Document, tokens: list[tuple[int, int]], record: Reco
 
 
 def write_prodigy(documents: Iterable[Document], path: Path, options: Options, report: Report) -> None:
-    """Writes examples for ``spans.manual``; each has its tokens where they are known."""
+    """Writes examples for ``spans.manual``; each has its tokens where they are known.
+
+    With ``answer=none`` they are questions that nobody answered yet.
+    """
+    answer = {"answer": "accept"} if choice(options, "answer", _ANSWERS) == "accept" else {}
 
     def objects() -> Iterator[dict[str, Any]]:
         for document in documents:
@@ -129,7 +134,7 @@ def write_prodigy(documents: Iterable[Document], path: Path, options: Options, r
                     span |= {"token_start": entity.token_start, "token_end": entity.token_end - 1}
                 values["spans"].append(span | ({} if entity.score is None else {"score": entity.score}))
             name = {"id": document.id} if document.id else {}
-            yield {**_example_meta(document, report), **name, **values, "answer": "accept"}
+            yield {**_example_meta(document, report), **name, **values, **answer}
 
     write_lines(objects(), path)
 
@@ -222,6 +227,8 @@ def looks_like_doccano(peek: Peek) -> bool:
 
 _WHICH = ("error", "first", "last")
 _SEVERAL = ("entities", "admissible")
+_UNANNOTATED = ("ignore", "read")
+_AS = ("annotations", "predictions")
 _OF_TASKS = {"id", "data", "annotations", "completions", "predictions"}
 
 
@@ -232,6 +239,7 @@ def read_label_studio(path: Path, options: Options, report: Report) -> Iterator[
     """
     choice(options, "annotation", _WHICH)
     choice(options, "several", _SEVERAL)
+    choice(options, "predictions", _UNANNOTATED)
     for record in items(path):
         values = record.values
         if "annotations" in values or "completions" in values or "predictions" in values:
@@ -265,6 +273,8 @@ def _task(record: Record, options: Options, report: Report) -> Document | None:
             )
         report.note("several annotations", record.place, f"there are {len(truth)}", f"{which} taken")
         truth = [truth[0] if which == "first" else truth[-1]]
+    if not truth and options.get("predictions") == "read":
+        truth = list(_parts(record, "predictions"))[:1] or [record.part({})]
     if not truth:
         if not annotations:
             report.note("not annotated", record.place, "the task is not annotated", "left out")
@@ -396,7 +406,12 @@ class _Units:
 
 
 def write_label_studio(documents: Iterable[Document], path: Path, options: Options, report: Report) -> None:
-    """Writes annotated tasks, for a labelling configuration with ``<Labels name="label" toName="text">``."""
+    """Writes annotated tasks, for a labelling configuration with ``<Labels name="label" toName="text">``.
+
+    With ``as=predictions`` they are not annotated yet: people see the entities, and accept or change them.
+    """
+    kind = choice(options, "as", _AS)
+    version = {"model_version": "nestree"} if kind == "predictions" else {}
 
     def objects() -> Iterator[dict[str, Any]]:
         for number, document in enumerate(documents, 1):
@@ -412,7 +427,12 @@ def write_label_studio(documents: Iterable[Document], path: Path, options: Optio
                 report.note("not kept", document.place, message, "id")
             data = {**meta_beside(document, ("text", *incomplete.KEYS), report), "text": document.text}
             said = incomplete.values(document)
-            yield {"id": number, "data": data, **({"meta": said} if said else {}), "annotations": [{"result": result}]}
+            yield {
+                "id": number,
+                "data": data,
+                **({"meta": said} if said else {}),
+                kind: [{**version, "result": result}],
+            }
 
     write_array(objects(), path)
 
@@ -445,6 +465,8 @@ PRODIGY = Format(
     read_prodigy,
     write_prodigy,
     options={"unknown_label": _UNKNOWN_LABEL},
+    writing={"answer": "accept (default), or none: they are questions"},
+    as_guesses={"answer": "none"},
 )
 DOCCANO = Format(
     "doccano",
@@ -465,6 +487,10 @@ LABEL_STUDIO = Format(
         "text": "key of the text in a task's data",
         "to_name": "of several texts of a task, the one whose regions are read",
         "several": "labels of one region: entities (default: each is one) or admissible (it is one of them)",
+        "predictions": "of tasks that nobody annotated: ignore (default: they are left out) or read",
         "unknown_label": _UNKNOWN_LABEL,
     },
+    writing={"as": "annotations (default), or predictions: tasks are not annotated yet"},
+    as_guesses={"as": "predictions"},
+    with_guesses={"predictions": "read"},
 )

@@ -81,6 +81,8 @@ class Format:
         suffix: the ending by which the format is meant when a file is to be written; "" if none is its own.
         options: names of what can be set for reading, with what that does.
         writing: the same for writing.
+        as_guesses: options for writing what a model found, and nobody looked at yet.
+        with_guesses: options for reading that, too.
         whole_folder: whether a folder is read as one thing; others are read file by file.
         words: whether it counts in words, so that entities must be on them.
         pieces: whether it can hold an entity of several pieces.
@@ -99,6 +101,8 @@ class Format:
     pieces: bool = False
     across: bool = False
     writing: Mapping[str, str] = field(default_factory=dict)
+    as_guesses: Mapping[str, str] = field(default_factory=dict)
+    with_guesses: Mapping[str, str] = field(default_factory=dict)
 
     def check_options(self, options: Options, *, writing: bool = False) -> None:
         """Raises if an option is not one of this format, for reading or writing."""
