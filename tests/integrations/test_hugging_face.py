@@ -77,7 +77,7 @@ def test_streams_are_read_as_they_are_asked_for(model: NestedNER) -> None:
 
     found = pipeline(model, batch_size=2)(endless())
     assert asked == 0
-    assert next(found) == next(found) == pipeline(model)(TEXTS[0])
+    assert rounded([next(found), next(found)]) == rounded([pipeline(model)(TEXTS[0])] * 2)
     assert asked == 2
 
 
