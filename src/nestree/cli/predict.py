@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nestree.cli import common
+from nestree.cli import bulk, common
 from nestree.data import Document, Report, read, write
 from nestree.data.errors import DataError
 from nestree.data.files import opener_for
@@ -47,7 +47,11 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("--to", metavar="FORMAT", help="format of the output; by its ending if left out")
     parser.add_argument("--set-to", action="append", default=[], metavar="OPTION=VALUE", help="option of that format")
-    parser.add_argument("--force", action="store_true", help="replace the output if it is a file that is there")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="replace the output if it is a file that is there; with --engine, start over",
+    )
     parser.add_argument("--text", action="store_true", help="files are plain text, whatever their ending")
     parser.add_argument("--lines", action="store_true", help="every line of plain text is a text of its own")
     parser.add_argument(
@@ -69,10 +73,14 @@ def add_commands(commands: Any) -> None:
     common.add_budget(parser)
     common.add_device(parser)
     common.add_reading(parser)
+    bulk.add_options(parser)
     parser.set_defaults(run=_predict)
 
 
 def _predict(options: argparse.Namespace) -> int:
+    bulk.check(options)
+    if options.engine is not None:
+        return bulk.run(options, _thresholds(options.threshold))
     inputs: list[Path] = options.inputs or [STDIN]
     _check_inputs(inputs, options)
     target = _target(options, inputs)
@@ -228,6 +236,8 @@ class _Target:
 
     def write(self, found: Iterator[Prediction]) -> None:
         """Writes them all."""
+        from nestree.prediction.output import as_object
+
         if self._path is None:
             for one in found:
                 sys.stdout.write(dumped(as_object(one)) + "\n")
@@ -330,6 +340,8 @@ def _target(options: argparse.Namespace, inputs: list[Path]) -> _Target:
 
 def _write_lines(found: Iterable[Prediction], path: Path) -> None:
     """Line by line. If the disk is full, the lines that are whole stay."""
+    from nestree.prediction.output import as_object
+
     whole = 0
     try:
         with opener_for(path)(path, "wb") as stream:
@@ -344,30 +356,3 @@ def _write_lines(found: Iterable[Prediction], path: Path) -> None:
                 with path.open("r+b") as stream:
                     stream.truncate(whole)
         raise DataError(f"the file cannot be written: {error.strerror or error}", path=path) from None
-
-
-def as_object(found: Prediction) -> dict[str, Any]:
-    """A prediction as a line of nestree JSON Lines; entities say their text, depth and parent as well."""
-    document = found.document
-    values: dict[str, Any] = {"id": document.id} if document.id else {}
-    values["text"] = document.text
-    values["entities"] = [
-        {
-            "start": entity.start,
-            "end": entity.end,
-            "label": entity.label,
-            "score": round(entity.score, 6),
-            "text": entity.text,
-            "depth": entity.depth,
-            "parent": entity.parent,
-        }
-        for entity in found
-    ]
-    meta = dict(document.meta)
-    if found.windowed:
-        meta["windowed"] = [list(one) for one in found.windowed]
-    if found.trees is not None:
-        meta["trees"] = [[[*node[:3], round(node.score, 6)] for node in tree] for tree in found.trees]
-    if meta:
-        values["meta"] = meta
-    return values
