@@ -21,6 +21,8 @@ from nestree.prediction.engines import Job
 from tests.prediction.test_trees import sure
 
 WORDS = ["Anna", "of", "the", "acme", "club", "Bo", "runs", "with", "x"]
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-a-ray-for-tests-" + "0" * 40}
+"""One thread; and a token of its own, since Ray would write one to the home folder."""
 
 
 def saved_model(folder: Path) -> Path:
@@ -101,10 +103,8 @@ def job(model: Path, output: Path, **others: Any) -> Job:
 def start(model: Path, *arguments: Any) -> subprocess.Popen[str]:
     """The command in a process of its own, with one thread."""
     command = [sys.executable, "-m", "nestree", "predict", str(model), *map(str, arguments), "--device", "cpu"]
-    # A token of its own: Ray would write one to the home folder.
-    others = {"OMP_NUM_THREADS": "1", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-a-ray-for-tests-" + "0" * 40}
     return subprocess.Popen(
-        command, env={**os.environ, **others}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 

@@ -7,7 +7,7 @@
 from nestree.prediction.engines.core import predict_batches
 from nestree.prediction.engines.errors import EngineError
 from nestree.prediction.engines.folder import Receipt
-from nestree.prediction.engines.run import Summary, predict_shards
+from nestree.prediction.engines.run import Engine, Summary, predict_shards
 from nestree.prediction.engines.work import Job
 
-__all__ = ["EngineError", "Job", "Receipt", "Summary", "predict_batches", "predict_shards"]
+__all__ = ["Engine", "EngineError", "Job", "Receipt", "Summary", "predict_batches", "predict_shards"]
