@@ -174,6 +174,21 @@ def test_what_ray_says_is_one_line(
     assert "RAY_AUTH_MODE=token" in error
 
 
+def test_a_cluster_that_was_killed_and_left_its_address_behind(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    services = SimpleNamespace(get_ray_address_from_environment=lambda address_, folder: address)
+
+    def with_an_old_address() -> Any:
+        found = fake_ray()
+        found._private = SimpleNamespace(services=services)
+        return found
+
+    monkeypatch.setattr(on_ray, "ray_module", with_an_old_address)
+    assert f"there is no Ray cluster at {address}" in refused(model, tmp_path, capsys, "--ray-address", "auto")
+
+
 def test_a_cluster_that_goes_away_is_noticed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as there:
         pulse = Pulse(there.getsockname(), silence=0)

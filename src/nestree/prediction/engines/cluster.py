@@ -19,7 +19,12 @@ OLDEST = (2, 50)
 """The oldest version of Ray whose actor pools work as they are used here."""
 SILENCE = 30.0
 """Seconds without an answer after which a cluster is gone. After 60, Ray ends the process without a word."""
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # or a thread that ends late would connect to whatever it finds
+}
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ def ray_module() -> Any:
         ImportError: it is not installed.
         EngineError: its version is too old.
     """
-    for name, value in _QUIET.items():
+    for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     try:
         import ray
@@ -74,9 +79,13 @@ def connected(ray: Any, address: str | None) -> Iterator[Pulse]:
     else:
         options |= {"address": "local", "include_dashboard": False}
     try:
+        if address == "auto":
+            _check_answer(_found(ray))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the machine, and about Ray's own future
             ray.init(**options)
+    except EngineError:
+        raise
     except Exception as error:  # many kinds, by what is wrong with the cluster
         where = f"the Ray cluster at {address}" if address else "a Ray on this machine"
         advice = "Does `ray start --head` work?"
@@ -87,7 +96,7 @@ def connected(ray: Any, address: str | None) -> Iterator[Pulse]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ray.data.DataContext.get_current().enable_progress_bars = False
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what it raises is said by us; its own log has it all
         yield Pulse(_place(ray, address))
     finally:
         ray.shutdown()
@@ -130,10 +139,16 @@ def room(ray: Any, pool: Pool, shards: int) -> tuple[int, float]:
     return min(pool.workers or max(1, fit), shards), gpus
 
 
+def _found(ray: Any) -> str:
+    """The address that "auto" stands for: Ray notes it in a file, which outlives a cluster that is killed."""
+    find = getattr(getattr(getattr(ray, "_private", None), "services", None), "get_ray_address_from_environment", None)
+    return str(find("auto", None)) if find else "auto"
+
+
 def _check_answer(address: str) -> None:
     """Refuses the address of a machine that does not answer; Ray would wait a long time for it."""
     place = _host_and_port(address)
-    fault = _fault(place, 10) if place else None  # "auto": Ray knows about it
+    fault = _fault(place, 10) if place else None
     if fault is not None:
         what = f"there is no Ray cluster at {address} ({fault.strerror or fault})"
         raise EngineError(f"{what}. Is it running? Leave --ray-address out to use this machine alone.")

@@ -120,26 +120,31 @@ def _watched(ray: Any, reports: Any, watch: Watch) -> Iterator[None]:
 def _while_it_lives(rows: Iterable[dict[str, Any]], pulse: Pulse) -> Iterator[dict[str, Any]]:
     """The rows; one message if Ray gives up, or if its cluster is gone, which it would not say."""
     ready: queue.Queue[Any] = queue.Queue()
-    end = object()
+    end, stop = object(), threading.Event()
 
     def take() -> None:
         try:
             for row in rows:
                 ready.put(row)
+                if stop.is_set():
+                    return
             ready.put(end)
         except BaseException as error:  # raised again below
             ready.put(error)
 
     threading.Thread(target=take, daemon=True, name="nestree-rows").start()
-    while True:
-        try:
-            found = ready.get(timeout=_POLL)
-        except queue.Empty:
-            if pulse.gone():
-                raise EngineError(f"the Ray cluster is gone: nobody answers there any more. {AGAIN}") from None
-            continue
-        if found is end:
-            return
-        if isinstance(found, BaseException):
-            raise EngineError(f"Ray gave up: {first_line(found)}. {AGAIN}") from found
-        yield found
+    try:
+        while True:
+            try:
+                found = ready.get(timeout=_POLL)
+            except queue.Empty:
+                if pulse.gone():
+                    raise EngineError(f"the Ray cluster is gone: nobody answers there any more. {AGAIN}") from None
+                continue
+            if found is end:
+                return
+            if isinstance(found, BaseException):
+                raise EngineError(f"Ray gave up: {first_line(found)}. {AGAIN}") from found
+            yield found
+    finally:
+        stop.set()
