@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nestree.cli import common
+from nestree.cli import bulk, common
 from nestree.data import Document, Report, read, write
 from nestree.data.errors import DataError
 from nestree.data.files import opener_for
@@ -39,6 +39,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--flat", choices=FLAT, help="without nesting: keep these of entities that share words")
     parser.add_argument("--trees", action="store_true", help="with the tree of each sentence (JSON Lines, under meta)")
     add_settings(parser)
+    bulk.add_options(parser)
     parser.set_defaults(run=_predict)
 
 
@@ -84,6 +85,9 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
+    bulk.check(options)
+    if options.engine is not None:
+        return bulk.run(options, thresholds_of(options.threshold))
     inputs: list[Path] = options.inputs or [STDIN]
     check_inputs(inputs, options)
     target = _target(options, inputs)
@@ -252,6 +256,8 @@ class _Target:
 
     def write(self, found: Iterator[Prediction]) -> None:
         """Writes them all."""
+        from nestree.prediction.output import as_object
+
         if self._path is None:
             for one in found:
                 sys.stdout.write(dumped(as_object(one)) + "\n")
@@ -365,6 +371,8 @@ def check_output(path: Path, force: bool, inputs: list[Path]) -> None:
 
 def _write_lines(found: Iterable[Prediction], path: Path) -> None:
     """Line by line. If the disk is full, the lines that are whole stay."""
+    from nestree.prediction.output import as_object
+
     whole = 0
     try:
         with opener_for(path)(path, "wb") as stream:
@@ -379,30 +387,3 @@ def _write_lines(found: Iterable[Prediction], path: Path) -> None:
                 with path.open("r+b") as stream:
                     stream.truncate(whole)
         raise DataError(f"the file cannot be written: {error.strerror or error}", path=path) from None
-
-
-def as_object(found: Prediction) -> dict[str, Any]:
-    """A prediction as a line of nestree JSON Lines; entities say their text, depth and parent as well."""
-    document = found.document
-    values: dict[str, Any] = {"id": document.id} if document.id else {}
-    values["text"] = document.text
-    values["entities"] = [
-        {
-            "start": entity.start,
-            "end": entity.end,
-            "label": entity.label,
-            "score": round(entity.score, 6),
-            "text": entity.text,
-            "depth": entity.depth,
-            "parent": entity.parent,
-        }
-        for entity in found
-    ]
-    meta = dict(document.meta)
-    if found.windowed:
-        meta["windowed"] = [list(one) for one in found.windowed]
-    if found.trees is not None:
-        meta["trees"] = [[[*node[:3], round(node.score, 6)] for node in tree] for tree in found.trees]
-    if meta:
-        values["meta"] = meta
-    return values

@@ -34,6 +34,8 @@ _OPTIONS = {
     "ends": "of entities: exclusive (default) or inclusive",
     "unit": "what offsets count: auto (default: characters if there is a text), characters or words",
     "tags": "columns with tags, separated by commas; each is a layer",
+    "text": "the column with the text (default: text)",
+    "annotation": "read (default), or ignore: text (or tokens) and id alone are read, other columns are kept as meta",
 }
 
 

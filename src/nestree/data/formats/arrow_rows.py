@@ -30,6 +30,7 @@ class Plan:
 
     known: frozenset[str]  # columns that mean something, and
     meta: tuple[str, ...]  # those that are only kept
+    text: str = "text"
     entities: str = ""  # the column with spans, or
     tags: tuple[str, ...] = ()  # the columns with tags
     fields: tuple[str, ...] = ()  # of an entity
@@ -129,35 +130,56 @@ def _unwrapped(feature: Any) -> Any:
 def plan_for(columns: Columns, options: Options, report: Report) -> Plan:
     """What the columns of a table mean; an error if they cannot be documents."""
     types = columns.types
-    if not ({"text", "tokens"} & types.keys()):
-        columns.refuse("there is neither a column 'text' nor a column 'tokens'")
-    has_text = "text" in types
-    if has_text and not columns.is_text(types["text"]):
-        columns.refuse("the column 'text' must hold strings")
-    if "tokens" in types:
+    text = options.get("text", "text")
+    if text not in types and ("tokens" not in types or text != "text"):
+        also = " nor a column 'tokens'" if text == "text" else ""
+        columns.refuse(f"there is {'neither a' if also else 'no'} column {text!r}{also}")
+    has_text = text in types
+    if has_text and not columns.is_text(types[text]):
+        columns.refuse(f"the column {text!r} must hold strings")
+    raw = choice(options, "annotation", ("read", "ignore")) == "ignore"
+    if "tokens" in types and not (raw and has_text):
         words = columns.item(types["tokens"])
         if not ((words is not None and columns.is_text(words)) or (has_text and columns.is_pairs(types["tokens"]))):
             columns.refuse("the column 'tokens' must hold lists of words, or, beside a text, of their offsets")
+    if raw:
+        return _raw_plan(columns, text, report)
     unit = choice(options, "unit", ("auto", "characters", "words"))
     spans = "" if "tags" in options else _span_column(columns)
     layers = () if spans else _tag_columns(columns, options)
     if (layers or unit == "words") and "tokens" not in types:
         columns.refuse("there is no column 'tokens', and entities are given in words")
-    known = _known_columns(columns, {"text", "tokens", spans, *layers})
-    others = [name for name in types if name not in known]
-    meta = tuple(name for name in others if columns.is_plain(types[name]))
-    for name in sorted(set(others) - set(meta)):
-        report.note("not kept", columns.path, f"the column {name!r}, of the type {types[name]}", "columns")
+    known = _known_columns(columns, {text, "tokens", spans, *layers})
     details = _span_details(columns, spans, report) if spans else _tag_details(columns, layers)
     return Plan(
         known=frozenset(known & types.keys()),
-        meta=meta,
+        meta=_meta_columns(columns, known, report),
+        text=text,
         entities=spans,
         tags=layers,
         in_words=bool(layers) or unit == "words" or (unit == "auto" and not has_text),
         inclusive=choice(options, "ends", ("exclusive", "inclusive")) == "inclusive",
         **details,
     )
+
+
+def _raw_plan(columns: Columns, text: str, report: Report) -> Plan:
+    """Documents without their annotation: text, or words if there is no text."""
+    known = _known_columns(columns, {text, "tokens"})
+    lists = {name for name in ("tokens", "sentences", "unknown") if columns.item(columns.types.get(name)) is not None}
+    annotation = {"entities", "complete_labels", "admissible", *lists}
+    read = known & ({"id", text} if text in columns.types else {"id", "tokens", "sentences"})
+    meta = _meta_columns(columns, read | annotation, report)
+    return Plan(known=frozenset(read), meta=meta, text=text)
+
+
+def _meta_columns(columns: Columns, known: set[str], report: Report) -> tuple[str, ...]:
+    """The columns that are only kept; a note for each that cannot be."""
+    others = [name for name in columns.types if name not in known]
+    meta = tuple(name for name in others if columns.is_plain(columns.types[name]))
+    for name in sorted(set(others) - set(meta)):
+        report.note("not kept", columns.path, f"the column {name!r}, of the type {columns.types[name]}", "columns")
+    return meta
 
 
 def _known_columns(columns: Columns, known: set[str]) -> set[str]:
@@ -224,7 +246,7 @@ def _tag_columns(columns: Columns, options: Options) -> tuple[str, ...]:
     if not found:
         columns.refuse(
             "there are no entities: no column 'entities', 'spans' or 'ner' with lists of {start, end, label}, "
-            "and no 'ner_tags' (the option tags=COLUMN names others)"
+            "and no 'ner_tags' (the option tags=COLUMN names others, annotation=ignore reads the text alone)"
         )
     return tuple(found)
 
@@ -262,7 +284,7 @@ def _document(plan: Plan, record: Record) -> Document:
             values[key] = _pairs(record, key, row[key])
     if "admissible" in plan.known and row.get("admissible") is not None:
         values["admissible"] = _admissible(record, row["admissible"])
-    text, listed = row.get("text"), row.get("tokens")
+    text, listed = row.get(plan.text), row.get("tokens") if "tokens" in plan.known else None
     if listed is not None:
         listed = _pairs(record, "tokens", listed)
     elif text is None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from nestree.data.errors import shown
 from nestree.data.formats import incomplete
-from nestree.data.formats.base import Format, Options, Peek, Record, counted
+from nestree.data.formats.base import Format, Options, Peek, Record, choice, counted
 from nestree.data.formats.records import records, write_lines
 from nestree.data.model import Document, Entity, Range, Source, Tokens, check_sentences
 from nestree.data.report import Report
@@ -26,13 +26,45 @@ _KEYS = ("id", "text", "tokens", "sentences", "entities", *incomplete.KEYS, "met
 _KNOWN = frozenset(_KEYS)
 _ENTITY_KEYS = ("start", "end", "label", "score", "fragments", "text", "depth", "parent")
 """The last three say again what the others say; `nestree predict` writes them for people."""
+_OPTIONS = {
+    "text": "the key with the text (default: text)",
+    "annotation": "read (default), or ignore: text (or tokens) and id alone are read, other keys are kept as meta",
+}
 
 
 def read(path: Path, options: Options, report: Report) -> Iterator[Document]:
     """Documents of a nestree JSON Lines file. Ends are exclusive."""
-    name = str(path)
+    name, text = str(path), options.get("text", "text")
+    ignored = choice(options, "annotation", ("read", "ignore")) == "ignore"
     for line, values in records(path):
-        yield document(values, name, line)
+        if text != "text":
+            values = _renamed(Record(values, name, line), text)
+        yield document(_raw(values) if ignored else values, name, line)
+
+
+def _renamed(record: Record, text: str) -> dict[str, Any]:
+    """The same object, its text under the key "text"; what was there becomes meta."""
+    values = dict(record.values)
+    found = record.need(text, str)
+    del values[text]
+    if "text" in values:
+        values["meta"] = {"text": values["text"], **record.get("meta", dict, {})}
+    return {**values, "text": found}
+
+
+def _raw(values: dict[str, Any]) -> dict[str, Any]:
+    """What a document is without annotation; keys that mean nothing to us are its meta."""
+    own = [key for key in ("id", "text", "meta") if values.get(key) is not None]
+    if "text" not in own:
+        own += [key for key in ("tokens", "sentences") if key in values]
+    left_out = {"entities", *incomplete.KEYS}
+    left_out |= {key for key in ("tokens", "sentences") if isinstance(values.get(key), list)}
+    others = {key: value for key, value in values.items() if key not in own and key not in left_out}
+    found = {key: values[key] for key in own}
+    if others:
+        meta = found.get("meta", {})
+        found["meta"] = {**others, **(meta if isinstance(meta, dict) else {"meta": meta})}
+    return found
 
 
 def document(values: dict[str, Any], path: str, line: int) -> Document:
@@ -232,5 +264,6 @@ FORMAT = Format(
     read,
     write,
     ".jsonl",
+    options=_OPTIONS,
     pieces=True,
 )

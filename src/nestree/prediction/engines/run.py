@@ -1,0 +1,148 @@
+"""A bulk prediction from its inputs to its summary. Engines differ in one function: shards in, receipts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from nestree.data.errors import DataError
+from nestree.data.formats import get
+from nestree.prediction.engines import local
+from nestree.prediction.engines.folder import OutputFolder, Receipt
+from nestree.prediction.engines.progress import Watch
+from nestree.prediction.engines.shards import ENDINGS, Shard, common_folder, shards, sources
+from nestree.prediction.engines.work import Job
+
+Engine = Callable[[Job, Sequence[Shard], Watch], Generator[Receipt, None, None]]
+"""Does shards and tells what became of each, in any order; says to the watch how far it is."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did.
+
+    Attributes:
+        shards: all that were asked for.
+        before: those of them that were done before.
+        done: receipts of those that were done now.
+        failed: receipts of those that could not be done.
+    """
+
+    shards: int
+    before: int
+    done: tuple[Receipt, ...]
+    failed: tuple[Receipt, ...]
+
+    @property
+    def documents(self) -> int:
+        """Documents that were predicted now."""
+        return sum(receipt.documents for receipt in self.done)
+
+    @property
+    def entities(self) -> int:
+        """Entities that were found now."""
+        return sum(receipt.entities for receipt in self.done)
+
+
+def predict_shards(
+    job: Job,
+    inputs: Iterable[Path],
+    engine: Engine = local.do,
+    *,
+    form: str | None = None,
+    again: bool = False,
+    show: Callable[[str], None] | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Summary:
+    """Predicts files of documents; each becomes one file in the output folder. Run again, it does what is left.
+
+    Args:
+        job: model, output folder and options.
+        inputs: Parquet and JSON Lines files, or folders of them.
+        engine: who does the work: ``local.do``, or what ``ray.engine`` returns.
+        form: the format of all inputs; left out, their endings say it.
+        again: forget what is done, and start over.
+        show: gets a line about progress, many times.
+        say: gets lines about what happened, each once.
+
+    Raises:
+        DataError: inputs or output cannot be used, or the folder was begun with another model or other options.
+    """
+    _check(job, form)
+    folder = OutputFolder(job.output)
+    files = sources(map(Path, inputs), job.output, form)
+    if not files:
+        raise DataError("there is no input", advice="Name Parquet or JSON Lines files, or folders of them.")
+    folder.check()
+    with folder.alone():
+        root = folder.begin(common_folder(files), job.settings(), again=again)
+        listed = list(shards(_within(files, root, job.output), root, form, job.to))
+        _check_shards(listed, job)
+        todo = [shard for shard in listed if folder.receipt(shard) is None]
+        _say_before(folder, listed, todo, say)
+        watch = Watch(todo, show)
+        done, failed = _run(engine(job, todo, watch), watch, say) if todo else ([], [])
+    return Summary(len(listed), len(listed) - len(todo), tuple(done), tuple(failed))
+
+
+def _run(
+    receipts: Generator[Receipt, None, None], watch: Watch, say: Callable[[str], None]
+) -> tuple[list[Receipt], list[Receipt]]:
+    done: list[Receipt] = []
+    failed: list[Receipt] = []
+    noted: set[str] = set()
+    with closing(receipts):
+        for receipt in receipts:
+            watch.over(receipt)
+            (done if receipt.error is None else failed).append(receipt)
+            if receipt.error is not None:
+                say(f"failed: {receipt.error}")
+            elif receipt.attempts > 1:
+                say(f"{receipt.name}: its process died; attempt {receipt.attempts} did it")
+            for note in receipt.notes:
+                kind = note.partition(": ")[2]
+                if kind not in noted:
+                    noted.add(kind)
+                    say(f"note: {note}")
+            if receipt.hopeless:
+                break
+    return done, failed
+
+
+def _check(job: Job, form: str | None) -> None:
+    known = sorted(set(ENDINGS.values()))
+    for name in (form, job.to):
+        if name is not None and name not in known:
+            raise DataError(
+                f"shards are {' or '.join(known)}, not {name!r}", advice="Convert them: nestree data convert."
+            )
+    if job.options.trees and job.to != "jsonl":
+        raise DataError("trees are written as JSON Lines only", advice="Use --to jsonl.")
+
+
+def _within(files: list[Path], root: Path, output: Path) -> list[Path]:
+    for file in files:
+        if not file.is_relative_to(root):
+            what = f"this folder was begun with inputs in {root}, where names begin, and {file} is not there"
+            raise DataError(what, path=output, advice="Name another output folder, or start over with --force.")
+    return files
+
+
+def _check_shards(listed: list[Shard], job: Job) -> None:
+    for name in sorted({shard.format for shard in listed}):
+        get(name).check_options(job.reading)
+    for shard in listed:
+        if (job.output / shard.name).resolve() == Path(shard.source):
+            raise DataError("the output would replace its input", path=shard.source, advice="Name another folder.")
+
+
+def _say_before(folder: OutputFolder, listed: list[Shard], todo: list[Shard], say: Callable[[str], None]) -> None:
+    changed = [shard for shard in todo if folder.was_done(shard)]
+    for shard in changed[:3]:
+        say(f"{shard.name}: its input or output has changed since it was done; it is done again")
+    if len(changed) > 3:
+        say(f"and {len(changed) - 3} others")
+    if len(todo) < len(listed):
+        say(f"{folder.path}: {len(listed) - len(todo)} of {len(listed)} shards are done already")
