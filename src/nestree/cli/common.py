@@ -62,7 +62,7 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=whole_number(1),
         metavar="N",
-        help="most work of one forward pass (2048 on a CPU, else 16384); less needs less memory",
+        help="most work of one forward pass (4096 on a CPU, else 16384); less needs less memory",
     )
 
 

@@ -111,6 +111,10 @@ class ExportedNER(NestedNER):
         values = {name: getattr(batch, name).cpu().numpy() for name in self._inputs}
         return torch.from_numpy(self._session.run([OUTPUT], values)[0])
 
+    def words(self, batch: Batch) -> None:
+        """Vectors of words stay in the session."""
+        return
+
     def loss(self, *_: Any, **__: Any) -> NoReturn:
         """Raises an error: an exported model does not learn."""
         raise ModelError("an exported model cannot be trained", advice="Train the model it was exported from.")

@@ -18,8 +18,15 @@ def work(cuts: Sequence[Cut]) -> int:
     return windows * width + len(cuts) * n * n // WORDS_SQUARED
 
 
-def by_work(cuts: Sequence[Cut], budget: int) -> list[list[int]]:
-    """Numbers of sentences that go together, the longest first; a sentence beyond the budget goes alone."""
+ENOUGH = 8
+"""A batch of an eighth of the budget is large enough not to be worth more padding."""
+
+
+def by_work(cuts: Sequence[Cut], budget: int, alike: float = 0.0) -> list[list[int]]:
+    """Numbers of sentences that go together, the longest first; a sentence beyond the budget goes alone.
+
+    ``alike``: sentences shorter than this share of the longest do not come into a batch that is large enough.
+    """
     sizes = [(cut.width, len(cut.first), len(cut.windows)) for cut in cuts]
     order = sorted(range(len(cuts)), key=lambda at: (-sizes[at][0], -sizes[at][1], at))
     batches: list[list[int]] = []
@@ -27,7 +34,9 @@ def by_work(cuts: Sequence[Cut], budget: int) -> list[list[int]]:
     for at in order:
         own_width, own_n, own_windows = sizes[at]
         windows, width, n = windows + own_windows, max(width, own_width), max(n, own_n)
-        if batches and windows * width + (len(batches[-1]) + 1) * n * n // WORDS_SQUARED <= budget:
+        padded = windows * width + (len(batches[-1]) + 1 if batches else 1) * n * n // WORDS_SQUARED
+        too_short = own_width < alike * width and padded * ENOUGH >= budget
+        if batches and padded <= budget and not too_short:
             batches[-1].append(at)
         else:
             batches.append([at])

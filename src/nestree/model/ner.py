@@ -84,9 +84,11 @@ class NestedNER(Saved):
         They are normalised, and multiplied by their learned gain, if the model was made so; the same in training,
         decoding and marginals. The temperature is left to decoding.
         """
-        scores = self.span_scores(batch)
+        return self._normalized(self.span_scores(batch), batch.lengths)
+
+    def _normalized(self, scores: Tensor, lengths: Tensor) -> Tensor:
         if self.config.normalize and self.config.loss == "treecrf":
-            scores = normalize_potentials(scores, batch.lengths)
+            scores = normalize_potentials(scores, lengths)
             return scores if self.log_gain is None else scores * self.log_gain.exp()
         return scores if scores.dtype == torch.float64 else scores.float()
 
@@ -251,8 +253,27 @@ class NestedNER(Saved):
         Shape: ``[batch, n, n, label]``
         """
         with at_rest(self):
-            scores: Tensor = self(batch.to(self.device))
+            return self._tempered(self(batch.to(self.device)))
+
+    def potentials_and_words(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """:meth:`potentials`, and the vectors of words that they come from, if the model can tell.
+
+        Shape: ``[batch, n, n, label]`` and ``[batch, n, hidden]``
+        """
+        batch = batch.to(self.device)
+        with at_rest(self):
+            words = self.words(batch)
+            if words is None:
+                return self.potentials(batch), None
+            return self._tempered(self._normalized(self.scorer(words), batch.lengths)), words
+
+    def _tempered(self, scores: Tensor) -> Tensor:
         return scores if self.config.temperature == 1 else scores / self.config.temperature
+
+    def words(self, batch: Batch) -> Tensor | None:
+        """Vectors of words; None if the model does not tell. Shape: ``[batch, n, hidden]``."""
+        found: Tensor = self.encoder(batch)
+        return found
 
     # --- From text to entities ---
 
@@ -270,7 +291,7 @@ class NestedNER(Saved):
                 flat: leave out nesting: keep the "outermost", the "innermost" or the "best"-scoring entities.
                 trees: also give the tree of each sentence, latent nodes included.
                 max_words: sentences longer than this (256) are read in windows that overlap.
-                budget: padded work of one forward pass (2048 on a CPU, else 16384); less needs less memory.
+                budget: padded work of one forward pass (4096 on a CPU, else 16384); less needs less memory.
 
         Raises:
             TypeError: a text is not a string.

@@ -163,13 +163,13 @@ class Pieces:
             windows.append(np.concatenate([self._before, flat[starts[start] : starts[end]], self._after]))
         return Cut(tuple(windows), window, first, first + sizes - 1)
 
-    def padded_width(self, widest: int) -> int:
+    def padded_width(self, widest: int, multiple: int = EIGHT) -> int:
         """How wide the windows of a batch are."""
-        return min(-(-widest // EIGHT) * EIGHT, max(widest, self.limit))
+        return min(-(-widest // multiple) * multiple, max(widest, self.limit))
 
-    def together(self, cuts: Sequence[Cut]) -> Batch:
-        """A batch of sentences that are in pieces already."""
-        width = self.padded_width(max((len(row) for cut in cuts for row in cut.windows), default=1))
+    def together(self, cuts: Sequence[Cut], multiple: int = EIGHT) -> Batch:
+        """A batch of sentences that are in pieces already, its width a multiple of some number."""
+        width = self.padded_width(max((len(row) for cut in cuts for row in cut.windows), default=1), multiple)
         n = max((len(cut.first) for cut in cuts), default=0)
         shape = sum(len(cut.windows) for cut in cuts), width
         pieces = np.full(shape, self.padding, dtype=np.int64)

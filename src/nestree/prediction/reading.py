@@ -12,15 +12,17 @@ from nestree.data.splitting import without_surrogates
 from nestree.model import NestedNER
 from nestree.model.batching import by_work
 from nestree.model.ner import at_rest
-from nestree.model.pieces import Batch, Cut
+from nestree.model.pieces import EIGHT, Batch, Cut
 from nestree.threads import ahead
 
 AHEAD = 2048
 """Sentences that are looked at together, so that those of similar length meet in a batch."""
-FIRST = 32
-"""The same at the beginning, so that first results come soon; then eight times as many, and so on."""
+FIRST, GROWTH = 16, 64
+"""The same at the beginning, so that first results come soon, and how many times more after that."""
 WORDS_AHEAD = 65536
 """Words that are looked at together, if sentences are long."""
+ALIKE = 0.85
+"""Sentences of a batch are at least so wide as a share of the widest, unless they are few."""
 MAX_WORDS = 256
 """Longer sentences are read in windows: the time for a tree grows with the cube of its words."""
 
@@ -35,7 +37,7 @@ Merge = Callable[[list[Any], list[tuple[int, int]]], Any]
 
 def budget_for(device: torch.device) -> int:
     """Work of one forward pass, if it is not chosen: what a CPU's caches hold, or what keeps other devices busy."""
-    return 2048 if device.type == "cpu" else 16384
+    return 4096 if device.type == "cpu" else 16384
 
 
 class Read(NamedTuple, Generic[Found]):
@@ -95,10 +97,11 @@ def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: 
     Where memory does not suffice, batches are halved.
     """
     found: list[list[Found]] = [[] for _ in cuts]
+    multiple = 1 if model.device.type == "cpu" else EIGHT
 
     def read_some(numbers: list[int]) -> None:
         try:
-            result = find(model.pieces.together([cuts[number] for number in numbers]))
+            result = find(model.pieces.together([cuts[number] for number in numbers], multiple))
         except torch.OutOfMemoryError:
             if len(numbers) == 1:
                 raise
@@ -110,7 +113,7 @@ def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: 
         for number, one in zip(numbers, result, strict=True):
             found[number] = one
 
-    batches = by_work(cuts, budget or budget_for(model.device))
+    batches = by_work(cuts, budget or budget_for(model.device), ALIKE)
     with at_rest(model):
         if model.device.type == "cuda" and len(batches) > 1:
             _two_at_a_time(read_some, batches)
@@ -144,7 +147,7 @@ def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]
         words += len(sentence)
         if len(waiting) >= most or words >= WORDS_AHEAD:
             yield waiting
-            waiting, words, most = [], 0, min(8 * most, AHEAD)
+            waiting, words, most = [], 0, min(GROWTH * most, AHEAD)
     if waiting:
         yield waiting
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -66,14 +64,13 @@ def look(batch: Batch, *, model: NestedNER, by: By, thresholds: Thresholds = Non
             a model with trees an upper bound of the entropy of its entities alone.
         thresholds: as of :meth:`NestedNER.decode`.
     """
-    with _heard(model) as heard:
-        scores = model.potentials(batch)
+    scores, words = model.potentials_and_words(batch)
     lengths = batch.lengths.to(scores.device)
     nats = TreeCRF(scores, lengths).entropy if by == "tree" else _of_entities(model, scores, lengths)
-    vectors = _means(heard[0], lengths) if heard else _counts(batch.to(scores.device))
+    vectors = _counts(batch.to(scores.device)) if words is None else _means(words, lengths)
     spans = model.decode_potentials(scores, batch.lengths, thresholds)
     rows = zip(spans, nats.tolist(), batch.lengths.tolist(), vectors.float().cpu().numpy(), strict=True)
-    return [Look(found, max(0.0, of_sentence), words, vector) for found, of_sentence, words, vector in rows]
+    return [Look(found, max(0.0, of_sentence), length, vector) for found, of_sentence, length, vector in rows]
 
 
 def merged_looks(parts: list[Look], windows: list[tuple[int, int]]) -> Look:
@@ -104,21 +101,6 @@ def _of_entities(model: NestedNER, scores: Tensor, lengths: Tensor) -> Tensor:
 
 
 # --- Vectors ---------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _heard(model: NestedNER) -> Iterator[list[Tensor]]:
-    """What the encoder says meanwhile; an exported model has none. Shape: ``[batch, n, hidden]``."""
-    heard: list[Tensor] = []
-    encoder = getattr(model, "encoder", None)
-    if encoder is None:
-        yield heard
-        return
-    hook = encoder.register_forward_hook(lambda module, given, said: heard.append(said))
-    try:
-        yield heard
-    finally:
-        hook.remove()
 
 
 def _means(words: Tensor, lengths: Tensor) -> Tensor:
