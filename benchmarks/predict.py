@@ -8,7 +8,10 @@ Every tool runs in a process of its own (`benchmarks/predictors.py`), loaded onc
 the same machine. Measured are documents and words per second, the time to the first result, the time to be ready, and
 the peak of memory. `encoder` is the bare forward pass over batches of 32, sorted by length, with everything made ready
 before; the others begin with words or text and end with entities. spaCy and GLiNER want other versions of packages:
-`--python TOOL=EXECUTABLE` names the Python that has them; without it they are left out, and that is said.
+`--python TOOL=EXECUTABLE` names the Python that has them; without it they are left out, and that is said::
+
+    python -m venv peers/spacy && peers/spacy/bin/pip install torch==2.13.0 spacy-transformers==1.4.0
+    python -m venv peers/gliner && peers/gliner/bin/pip install torch==2.13.0 gliner==0.2.29
 """
 
 from __future__ import annotations
