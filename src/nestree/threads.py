@@ -54,4 +54,4 @@ def ahead(items: Iterable[Item], number: int, name: str = "nestree-ahead") -> It
             yield item  # type: ignore[misc]
     finally:
         stop.set()
-        thread.join()
+        thread.join(timeout=1)  # it may wait for input that never comes, and ends with the process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from nestree.crf import TreeCRF
+from nestree.crf import TreeCRF, backend
 from nestree.data import Document, Entity
 from nestree.model import NestedNER, Node, Span
 from nestree.prediction import PredictedEntity, Prediction, reading
@@ -324,6 +325,29 @@ def test_two_batches_at_a_time_are_all_read_and_errors_come_through() -> None:
 
     with pytest.raises(RuntimeError, match=r"no room for \[0\]"):
         reading._two_at_a_time(fail, batches)
+
+
+def test_what_does_not_fit_beside_another_batch_is_read_alone() -> None:
+    done: list[int] = []
+
+    def do(numbers: list[int]) -> None:
+        if threading.current_thread().name.startswith("nestree-decoder") and numbers[0] % 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        done.extend(numbers)
+
+    reading._two_at_a_time(do, [[number] for number in range(6)])
+    assert sorted(done) == list(range(6))
+
+
+def test_the_backend_that_was_chosen_is_chosen_in_all_threads() -> None:
+    found: list[str] = []
+
+    def look(numbers: list[int]) -> None:
+        found.append(TreeCRF(torch.zeros(1, 2, 2, 1)).backend)
+
+    with backend("torch"):
+        reading._two_at_a_time(look, [[0], [1], [2]])
+    assert found == ["torch"] * 3
 
 
 def test_a_model_that_learns_goes_on_learning(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ class NoRandomWeights(TorchFunctionMode):
         return function(*values, **options)
 
 
-_ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """All but cuDNN's, which takes a fifth of a second to get ready for every new shape, and sentences have many."""
 
 
@@ -236,7 +236,7 @@ class WordEncoder(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Shape: ``[batch, n, hidden]``; what stands outside a sentence is not defined."""
         # What an encoder makes by itself, such as positions, it makes where the rest is: to copy it would take a wait.
-        with sdpa_kernel(_ATTENTION), batch.pieces.device:
+        with sdpa_kernel(ATTENTION), batch.pieces.device:
             hidden = self.model(input_ids=batch.pieces, attention_mask=batch.attention).last_hidden_state
         flat = hidden.flatten(0, 1)
         if self.word != "mean":

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
+from torch.nn.attention import sdpa_kernel
 
 from nestree.data.splitting import without_surrogates
 from nestree.model import NestedNER
 from nestree.model.batching import by_work
+from nestree.model.encoder import ATTENTION
 from nestree.model.ner import at_rest
 from nestree.model.pieces import EIGHT, Batch, Cut
 from nestree.threads import ahead
@@ -124,19 +127,31 @@ def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: 
 
 
 def _two_at_a_time(do: Callable[[list[int]], None], batches: list[list[int]]) -> None:
-    """While one thread makes entities of what the GPU found, the GPU works for the other."""
-    cast, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    """While one thread makes entities of what the GPU found, the GPU works for the other.
 
-    def under_the_same_rules(numbers: list[int]) -> None:  # which torch keeps for each thread
-        with torch.autocast("cuda", dtype, enabled=cast):
-            do(numbers)
+    Where memory does not suffice for two, a batch is done again by itself.
+    """
+    cast, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+    again: list[list[int]] = []
+
+    def under_the_same_rules(numbers: list[int]) -> None:  # some of which torch keeps for each thread
+        try:
+            with torch.autocast("cuda", dtype, enabled=cast):
+                do(numbers)
+        except torch.OutOfMemoryError:
+            again.append(numbers)
 
     pool = ThreadPoolExecutor(2, "nestree-decoder")
-    try:
-        for _ in pool.map(under_the_same_rules, batches):
-            pass
-    finally:
-        pool.shutdown(cancel_futures=True)
+    # The choice of attention is one for all threads: made here, it stays while any of them needs it.
+    with sdpa_kernel(ATTENTION):
+        try:
+            contexts = [copy_context() for _ in batches]
+            for _ in pool.map(lambda context, numbers: context.run(under_the_same_rules, numbers), contexts, batches):
+                pass
+        finally:
+            pool.shutdown(cancel_futures=True)
+    for numbers in again:
+        do(numbers)
 
 
 def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
