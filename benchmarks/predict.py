@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks import predictors
 from benchmarks.measure import environment, table, write_json
-from nestree.data import Document, read
+from nestree.data import Document, Splitter, read
 from nestree.encoders import resolve
 
 BARS = {
@@ -116,7 +116,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32, help="of the other tools")
     options = parser.parse_args()
-    documents = [one for one in read(options.data) if one.words]
+    documents = [one for one in map(Splitter().split, read(options.data)) if one.words]
+    if not documents:
+        parser.error(f"there is no text in {options.data}")
     if options.documents:
         documents = documents[:: max(1, len(documents) // options.documents)][: options.documents]
     with tempfile.TemporaryDirectory() as folder:
