@@ -3,8 +3,8 @@
     python examples/annotation_loop.py [--rounds 1] [--first 60] [-k 60] [--epochs 8] [--random] [--output FOLDER]
 
 The annotator is simulated: she knows the answers of the demo corpus, works in Label Studio's format, skips every tenth
-task, and leaves one unfinished. Every step is a command that you would run; the files stay in the folder that is named
-at the end. With --random, sentences are picked at random instead, for comparison.
+task, and leaves one unfinished, with the model's guesses in it. Every step is a command that you would run; the files
+stay in the folder that is named at the end. With --random, sentences are picked at random instead, for comparison.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ def _annotate(tasks: Path, back: Path, answers: dict[str, Document]) -> None:
             middle = next(one.start for one in document.tokens or () if 2 * one.start >= len(document.text))
             entities = [one for one in entities if one[1] < middle] + [(middle, len(document.text), UNFINISHED)]
         result = [_region(document.text, *one) for one in entities]
+        if number == 1:  # where the guesses stay as they came
+            guesses = task["predictions"][0]["result"]
+            result += [{**one, "origin": "prediction"} for one in guesses if one["value"]["end"] > middle]
         task["annotations"] = [{"result": result, "was_cancelled": number % 10 == 0}]
     back.write_text(json.dumps(returned, ensure_ascii=False), encoding="utf-8")
 

@@ -216,10 +216,9 @@ def test_accepted_questions_of_prodigy_say_nothing_of_the_rest(tmp_path: Path) -
 
 def test_rejected_questions_of_prodigy_say_what_the_spans_are_not(tmp_path: Path) -> None:
     report = Report()
-    (found,) = documents(tmp_path, example(_is_binary=True, answer="reject"), report=report)
+    (found,) = documents(tmp_path, example(_is_binary=True, answer="reject", spans=SPANS[:1]), report=report)
     assert found.entities == ()
-    excluded = Admissible(0, 4, ("PER",), excluded=True), Admissible(5, 10, ("ORG",), excluded=True)
-    assert known(found) == (None, ((0, 10),), excluded)
+    assert known(found) == (None, ((0, 10),), (Admissible(0, 4, ("PER",), excluded=True),))
     assert not report.counts
 
 
@@ -230,6 +229,7 @@ def test_rejected_questions_of_prodigy_say_what_the_spans_are_not(tmp_path: Path
         {"answer": "reject", "_is_binary": False},
         {"answer": "ignore", "_is_binary": True},
         {"answer": "reject", "_is_binary": True, "spans": []},
+        {"answer": "reject", "_is_binary": True},  # of two spans, both may be wrong, or one
     ],
 )
 def test_other_examples_of_prodigy_that_were_not_accepted_are_left_out(values: dict[str, Any], tmp_path: Path) -> None:
@@ -244,6 +244,14 @@ def test_examples_of_prodigy_that_are_no_questions_are_complete(tmp_path: Path) 
     assert found.meta == {"_is_binary": False}
 
 
+def test_examples_of_prodigy_without_an_answer_can_be_left_out(tmp_path: Path) -> None:
+    question = {"text": "Anna sings", "spans": SPANS}
+    assert len(documents(tmp_path, question)) == 1
+    report = Report()
+    assert documents(tmp_path, question, report=report, unanswered="ignore") == []
+    assert report.actions == {("not annotated", "left out"): 1}
+
+
 def test_prodigy_may_say_it_beside_the_text_or_in_meta(tmp_path: Path) -> None:
     beside, within = documents(tmp_path, example(**SAID), example(meta={"source": "web", **SAID}))
     assert known(beside) == known(within) == known(DOCUMENT)
@@ -255,7 +263,7 @@ def test_prodigy_may_say_it_beside_the_text_or_in_meta(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", ["accept", "reject"])
 def test_questions_of_prodigy_are_the_same_after_writing(answer: str, tmp_path: Path) -> None:
-    found = documents(tmp_path, example(_is_binary=True, answer=answer, meta={"score": 0.5}))
+    found = documents(tmp_path, example(_is_binary=True, answer=answer, meta={"score": 0.5}, spans=SPANS[:1]))
     write(found, tmp_path / "again.jsonl", "prodigy")
     assert list(read(tmp_path / "again.jsonl")) == found
     changed = replace(found[0], unknown=(), meta={**found[0].meta, "_is_binary": True})

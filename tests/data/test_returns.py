@@ -69,6 +69,67 @@ def test_regions_that_nobody_looked_at_stay_unknown() -> None:
     assert found.unknown == ((3, 6),)
 
 
+def test_guesses_where_nobody_looked_are_no_annotation() -> None:
+    report, returns = Report(), Returns()
+    back = replace(SENT[0], entities=(*SENT[0].entities, Entity(18, 20, "PER")), unknown=((4, 21),))
+    (found,) = returned(SENT, [back], report=report, returns=returns)
+    assert said(found) == {("Ada", "PER"), ("Bo", "PER")}  # of "Oslo" nobody said that it is a PER; Bo was added
+    assert (returns.added, returns.removed) == (1, 0)
+    assert report.counts["guesses"] == 1
+    (found,) = returned(SENT, [back], partial=True)
+    assert said(found) == {("Bo", "PER")}
+    # Whether a guess is gone there because somebody took it away is not known.
+    (found,) = returned(SENT, [replace(back, entities=())], partial=True, returns=(returns := Returns()))
+    assert found.admissible == (Admissible(0, 3, ("PER",), excluded=True),)
+    assert returns.removed == 1
+
+
+def test_single_answers_about_one_text_are_all_kept() -> None:
+    whole = ((0, len(TEXT)),)
+    yes = replace(SENT[0], entities=(Entity(0, 3, "PER"),), unknown=whole)
+    no = replace(SENT[0], entities=(), unknown=whole, admissible=(Admissible(8, 12, ("PER",), excluded=True),))
+    for partial in (False, True):
+        returns = Returns()
+        found = list(returned(SENT, [yes, no, SENT[0], SENT[0]], partial=partial, returns=returns))
+        assert [said(one) for one in found[:2]] == [{("Ada", "PER")}, set()]
+        assert found[1].admissible == no.admissible
+        assert {one.unknown for one in found[:2]} == {whole}
+        assert len(found) == (2 if partial else 3)
+        assert (returns.back, returns.added, returns.removed) == (1, 0, 1)
+
+
+def test_what_a_task_says_of_labels_is_kept_where_a_format_has_no_room_for_it() -> None:
+    sent = replace(SENT[0], complete_labels=("PER",))
+    (found,) = returned([sent], [SENT[0]])
+    assert found.complete_labels == ("PER",)
+    assert list(returned([sent], [SENT[0]], unchanged="drop")) == []
+    (found,) = returned([sent], [replace(SENT[0], complete_labels=())], unchanged="drop")
+    assert found.complete_labels == ()
+
+
+def test_white_space_is_no_region() -> None:
+    report = Report()
+    back = replace(
+        SENT[0],
+        entities=(Entity(0, 3, "PER"), Entity(3, 4, "X")),
+        unknown=((13, 14), (4, 13)),
+        admissible=(Admissible(17, 18, ("X",)),),
+    )
+    (found,) = returned(SENT, [back], report=report)
+    assert said(found) == {("Ada", "PER")}
+    assert (found.unknown, found.admissible) == (((4, 13),), ())
+    assert report.counts["white space"] == 3
+
+
+def test_in_part_a_text_that_was_not_sent_is_open_too() -> None:
+    other = Document("Cy slept.", (Entity(0, 2, "PER"),))
+    for partial, unknown, taken in ((True, ((0, 9),), "open"), (False, (), "complete annotation")):
+        report = Report()
+        (found,) = returned(SENT, [other], partial=partial, report=report)
+        assert (found.entities, found.unknown) == (other.entities, unknown)
+        assert report.of("not sent")[0].action.endswith(taken)
+
+
 def test_texts_that_were_not_sent_and_those_that_come_twice() -> None:
     report = Report()
     other = Document("Cy slept.", (Entity(0, 2, "PER"),))
@@ -119,6 +180,38 @@ def test_label_studio_says_what_was_finished_skipped_and_not_looked_at(
     err = capsys.readouterr().err
     assert "1 of 3 came back, 1 as sent" in err
     assert "not back: 2" in err
+
+
+def test_label_studio_hands_guesses_back_where_nobody_looked(tmp_path: Path) -> None:
+    (task, *_) = tasks(tmp_path)
+    guesses = [{**one, "origin": "prediction"} for one in task["predictions"][0]["result"]]
+    place = {"type": "labels", "from_name": "label", "to_name": "text", "origin": "manual"}
+    mark = {**place, "value": {"start": 4, "end": len(TEXT), "text": TEXT[4:], "labels": ["later"]}}
+    mine = {**place, "value": {"start": 18, "end": 20, "text": "Bo", "labels": ["PER"]}}
+    task["annotations"] = [{"result": [*guesses, mark, mine]}]
+    (tmp_path / "back.json").write_text(json.dumps([task]))
+    report = Report()
+    (found,) = read(tmp_path / "back.json", options={"unknown_label": "later"}, report=report)
+    assert said(found) == {("Ada", "PER"), ("Bo", "PER")}
+    assert found.unknown == ((4, len(TEXT)),)
+    assert report.counts["guesses"] == 1
+    changed = [guesses[0], {**guesses[1], "origin": "prediction-changed"}]
+    task["annotations"] = [{"result": [*changed, mark]}]
+    (tmp_path / "back.json").write_text(json.dumps([task]))
+    (found,) = read(tmp_path / "back.json", options={"unknown_label": "later"})
+    assert said(found) == {("Ada", "PER"), ("Oslo", "PER")}
+
+
+def test_questions_of_prodigy_that_nobody_answered_are_not_finished(tmp_path: Path) -> None:
+    write(SENT, tmp_path / "sent.jsonl", "prodigy", options=FORMATS["prodigy"].as_guesses)
+    lines = [json.loads(line) for line in (tmp_path / "sent.jsonl").read_text().splitlines()]
+    lines[1]["answer"] = "accept"
+    (tmp_path / "back.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    more = tmp_path / "more.jsonl"
+    assert run(tmp_path / "sent.jsonl", tmp_path / "back.jsonl", more) == 0
+    assert [one.id for one in read(more)] == ["a-2"]
+    assert run(tmp_path / "sent.jsonl", tmp_path / "back.jsonl", more, "--force", "--set", "unanswered=read") == 0
+    assert len(list(read(more))) == 3
 
 
 def test_brat_does_not_say_who_looked_and_people_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

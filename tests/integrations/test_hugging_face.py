@@ -106,6 +106,8 @@ def test_what_is_no_text_is_refused(model: NestedNER) -> None:
     ner: Any = pipeline(model)
     with pytest.raises(TypeError, match="text 0 is a list, not a string"):
         ner([["anna"]])
+    with pytest.raises(TypeError, match="text 3 is a int, not a string"):
+        ner([*TEXTS[:1] * 3, 7], batch_size=2)
     with pytest.raises(TypeError, match="this is a dictionary"):
         ner({"text": TEXTS})
     with pytest.raises(TypeError, match="texts are wanted, found a int"):

@@ -297,6 +297,12 @@ def test_a_name_on_the_hub_is_downloaded_without_pickles(saved: Path, monkeypatc
     ]  # fmt: skip
 
 
+def test_a_folder_has_no_revisions(saved: Path) -> None:
+    refused_with = r"this is a folder here, which has no revision 'v1'\. Leave the revision out"
+    with pytest.raises(ModelError, match=refused_with):
+        NestedNER.from_pretrained(saved, revision="v1")
+
+
 def http(kind: type[hub_errors.HfHubHTTPError]) -> Exception:
     import httpx
 

@@ -74,6 +74,16 @@ def test_suggestions_go_into_every_format_and_are_left_out_next_time(
     assert letters(json.loads(left)["text"]) not in {letters(one.text) for one in found}
 
 
+def test_what_was_annotated_twice_is_left_out_once(
+    model: Path, pool: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = {"id": 1, "data": {"text": LINES[0]}, "annotations": [{"result": []}, {"result": []}]}
+    (tmp_path / "export.json").write_text(json.dumps([task]))
+    assert run(model, pool, "--lines", "--exclude", tmp_path / "export.json") == 0
+    found = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+    assert set(found) == set(LINES) - {"", LINES[0]}
+
+
 def test_label_studio_and_prodigy_get_questions_not_answers(model: Path, pool: Path, tmp_path: Path) -> None:
     assert run(model, pool, "--lines", "--to", "label-studio", "--output", tmp_path / "tasks.json") == 0
     tasks = json.loads((tmp_path / "tasks.json").read_text())

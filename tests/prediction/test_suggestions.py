@@ -72,6 +72,17 @@ def test_without_trees_spans_are_independent_and_their_entropies_add_up(tmp_path
         suggest(found, POOL, by="tree")
 
 
+@pytest.mark.parametrize("settings", [{}, {"loss": "local"}])
+def test_a_model_without_numbers_is_refused(settings: dict[str, Any], tmp_path: Path) -> None:
+    found = model(tmp_path, **settings)
+    with torch.no_grad():
+        for parameter in found.parameters():
+            parameter.fill_(torch.nan)
+    for by in ("entities",) if settings else ("tree", "entities"):
+        with pytest.raises(ValueError, match=r"nan|NaN|not finite"):
+            suggest(found, POOL, 10, by=by)
+
+
 def test_the_most_uncertain_come_first_without_diversity(tmp_path: Path) -> None:
     everything = suggest(model(tmp_path), POOL, 10, diversity=0)
     values = [one.uncertainty for one in everything]
@@ -216,24 +227,27 @@ def test_a_pool_of_any_size_is_held_a_little_at_a_time(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(reading, "AHEAD", 4)
     most = 0
-    alive: list[Any] = []
+    given_out, at_first = 0, 0
 
     class Counting(Candidates):
         def add(self, candidate: Candidate) -> None:
-            nonlocal most
+            nonlocal most, at_first
+            at_first = at_first or given_out
             super().add(candidate)
             most = max(most, len(self))
 
     monkeypatch.setattr(suggestions, "Candidates", Counting)
 
     def pool() -> Iterator[str]:
+        nonlocal given_out
         for number in range(60):
-            alive.append(number)
+            given_out += 1
             yield "anna " + "of " * (number % 7) + "bo" + "o" * number
 
     assert len(suggest(model(tmp_path), pool(), 2, candidates=3)) == 2
     assert most == 6
-    assert len(alive) == 60
+    assert 1 <= at_first <= 5  # when the first one was looked at
+    assert given_out == 60
 
 
 def test_an_exported_model_suggests_too(tmp_path: Path) -> None:

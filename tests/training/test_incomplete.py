@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from nestree.crf import Doubts, TreeCRF
-from nestree.data import Admissible, Document, Report
+from nestree.data import Admissible, Document, Entity, Report, returned, write
 from nestree.data.errors import DataError
 from nestree.model.ner import _local_loss
 from nestree.training import load_part, prepare, train
@@ -108,10 +108,42 @@ def test_a_share_can_be_given() -> None:
     # Where nothing at all was annotated, there is no share to be given.
     assert shares(documents(10, per=0, complete_labels=()), [], 0.25) == {Ground(()): {"PER": 0.0, "ORG": 0.0}}
     # Nor where nobody looked: there it is estimated.
-    looked = documents(20, per=10, unknown=((0, 29),))
+    looked = documents(20, per=10, unknown=((0, 26),))
     found = shares(looked, documents(10, per=10), 0.25)
     assert found[Ground(None, unknown=True, touched=True)]["PER"] == 1.0
     assert found[Ground(None, unknown=True)]["PER"] == 0.0
+
+
+def test_single_answers_are_no_share_of_what_is_there() -> None:
+    """However many there are: people were asked about what looked like entities."""
+    train = documents(20, per=20, org=20, unknown=((0, 29),))
+    assert shares(train, documents(50, per=5, org=5)) == {
+        Ground(None, unknown=True, touched=True, whole=True): {"PER": 0.0, "ORG": 0.0}
+    }
+    # In a part that nobody looked at, a label that complete documents do not have is no measure of others.
+    train = documents(20, per=0, org=20, unknown=((0, 26),))
+    (found,) = shares(train, documents(50, per=5)).values()
+    assert found == {"PER": 0.0, "ORG": 0.0}
+
+
+@pytest.mark.parametrize("added", ["PER", "NEW"])
+def test_a_guess_that_nobody_touched_is_no_negative_in_a_partial_return(tmp_path: Path, added: str) -> None:
+    words = ["Anna", "met", "Bo", "."]
+    sent = Document.from_words(words, [(0, 1, "PER")])
+    back = dataclasses.replace(sent, entities=(*sent.entities, Entity(9, 11, added)))
+    file = tmp_path / "more.jsonl"
+    write(returned([sent], [back], partial=True), file)
+    config = settings(tmp_path).updated({"missing_labels": "ignore"})
+    dev = load_part(corpus_file(tmp_path / "dev.jsonl", 30, 1), config.splitter)
+    complete = load_part(corpus_file(tmp_path / "train.jsonl", 30), config.splitter)
+    part = dataclasses.replace(complete, documents=(*complete.documents, *load_part(file, config.splitter).documents))
+    found = prepare(part, dev, config)
+    sentence = found.sentences[-1]
+    assert sentence.spans == ((2, 3, added),)
+    assert sentence.doubts is not None
+    ((first, last, number),) = sentence.doubts.regions
+    assert (first, last) == (0, 3)
+    assert found.sets[number][found.labels.index("PER")] == 1.0
 
 
 def test_without_anything_complete_there_is_nothing_to_compare_with() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -110,13 +110,18 @@ def say(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def documents(path: Path, options: argparse.Namespace, report: Report, of: str = "") -> Iterator[Document]:
-    """The documents of a path; says as what it is read. ``of``: as :func:`add_reading` has it."""
+def documents(
+    path: Path, options: argparse.Namespace, report: Report, of: str = "", defaults: Mapping[str, str] | None = None
+) -> Iterator[Document]:
+    """The documents of a path; says as what it is read. ``of``: as :func:`add_reading` has it.
+
+    ``defaults``: options of the format that hold if they are not chosen.
+    """
     name: str | None = getattr(options, f"{of}_format" if of else "format")
     chosen: list[str] = getattr(options, f"set_{of}" if of else "set")
     found = detect(path) if name is None else get(name)
     say(f"{path}: read as {found.name} ({found.summary})")
-    return read(path, name, options=pairs(chosen), report=report)
+    return read(path, name, options={**(defaults or {}), **pairs(chosen)}, report=report)
 
 
 def split(found: Iterable[Document], how: Splitter, like: str = "") -> Iterator[Document]:

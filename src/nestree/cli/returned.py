@@ -51,7 +51,7 @@ def _returned(options: argparse.Namespace) -> int:
     unchanged: Unchanged = options.unchanged or ("keep" if form.as_guesses else "drop")
     documents = returned(
         _sent(options.sent, report),
-        common.documents(options.back, options, report),
+        common.documents(options.back, options, report, defaults=form.only_finished),
         unchanged=unchanged,
         partial=options.partial,
         report=report,

@@ -93,7 +93,8 @@ def _annotated(paths: list[Path], report: Report) -> Iterator[Document]:
     for path in paths:
         found = detect(path)
         common.say(f"{path}: read as {found.name}, to be left out")
-        yield from read(path, found.name, options=found.with_guesses, report=report)
+        first = {"annotation": "first"} if found.name == "label-studio" else {}  # which one does not matter: text does
+        yield from read(path, found.name, options={**found.with_guesses, **first}, report=report)
 
 
 # --- Output ----------------------------------------------------------------------------------------------------------

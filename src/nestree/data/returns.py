@@ -56,7 +56,9 @@ def returned(
 ) -> Iterator[Document]:
     """The documents that came back, as training takes them: all that was sent, and people's entities.
 
-    They are matched by their text, whatever became of its white space. A document that was not sent is kept as it is.
+    They are matched by their text, whatever became of its white space. A document that was not sent is kept. Of a text
+    that nobody looked at as a whole (answers to binary questions), there may be any number of documents. Where a part
+    was not looked at (``unknown``), guesses are left out.
 
     Args:
         sent: with the entities that people saw; held in memory.
@@ -88,58 +90,133 @@ def _returned(
     report: Report,
     returns: Returns,
 ) -> Iterator[Document]:
-    missing = dict.fromkeys(waiting)
+    missing, finished = dict.fromkeys(waiting), set[str]()
     for found in back:
-        key = _letters(found.text)
+        key, single_answers = _letters(found.text), _is_open(found)
         if key not in waiting:
-            report.note("not sent", found.place, "this text was not sent", "kept as it is")
-            yield found
+            yield _not_sent(found, partial, report)
             continue
-        if key not in missing:
+        if key in finished and not single_answers:
             report.note("twice", found.place, "this text came back before", "left out")
             continue
-        del missing[key]
-        before, after = waiting[key], _moved(found, waiting[key])
-        guesses, entities = _keys(before), _keys(after)
-        returns.back += 1
-        returns.added += len(entities - guesses)
-        returns.removed += len(guesses - entities)
-        says_more = bool(after.unknown or after.admissible)
-        if entities == guesses and not says_more:
+        if key in missing:
+            returns.back += 1
+            del missing[key]
+        before, after = waiting[key], _moved(found, waiting[key], report)
+        added, removed = _changes(before, after)
+        returns.added += len(added)
+        returns.removed += len(removed)
+        if single_answers:  # each says something of its own
+            yield after
+            continue
+        finished.add(key)
+        if not added and not removed and not _says_more(before, after):
             returns.unchanged += 1
             if partial or not keep:
                 report.note("unchanged", found.place, "it came back as it was sent", "left out")
                 continue
-        yield _differences(before, after) if partial else after
+        yield _differences(before, after, removed) if partial else _looked_at(before, after, report)
     for key in missing:
         report.note("not back", waiting[key].place or waiting[key].id, "it did not come back", "left out")
+
+
+def _not_sent(found: Document, partial: bool, report: Report) -> Document:
+    """What to make of a document that people have from elsewhere."""
+    taken = "kept: what is not annotated is open" if partial or found.incomplete else "kept, as complete annotation"
+    report.note("not sent", found.place, "this text was not sent", taken)
+    return replace(found, unknown=_all_of(found)) if partial else found
+
+
+def _all_of(document: Document) -> tuple[Range, ...]:
+    return ((0, len(document.text)),) if document.text else ()
+
+
+def _is_open(document: Document) -> bool:
+    """Whether nobody looked at the text as a whole: what is known are single answers."""
+    reached = 0
+    for start, end in sorted(document.unknown):
+        if document.text[reached:start].strip():
+            return False
+        reached = max(reached, end)
+    return bool(document.unknown) and not document.text[reached:].strip()
+
+
+def _is_unlooked(document: Document, start: int, end: int) -> bool:
+    """Whether a span touches what nobody looked at."""
+    return any(first < end and start < last for first, last in document.unknown)
+
+
+def _changes(before: Document, after: Document) -> tuple[set[_Key], set[_Key]]:
+    """What people added, and took away. A guess that is gone where nobody looked was not taken away by anybody."""
+    guesses, entities = _keys(before), _keys(after)
+    refuted = {(one.start, one.end, label) for one in after.admissible if one.excluded for label in one.labels}
+    gone = {one for one in guesses - entities if one[:3] in refuted or not _is_unlooked(after, one[0], one[1])}
+    return entities - guesses, gone
+
+
+def _says_more(before: Document, after: Document) -> bool:
+    """Whether people said what is open, and that was not said before."""
+    return (
+        set(after.complete_labels or ()) != set(before.complete_labels or ())
+        or (after.complete_labels is None) != (before.complete_labels is None)
+        or not set(after.unknown) <= set(before.unknown)
+        or not set(after.admissible) <= set(before.admissible)
+    )
+
+
+def _looked_at(before: Document, after: Document, report: Report) -> Document:
+    """Without the guesses where nobody looked: annotation tools hand them back with all else."""
+    guesses = _keys(before)
+    left = [one for one in after.entities if _key(one) in guesses and _is_unlooked(after, one.start, one.end)]
+    for one in left:
+        report.note("guesses", after.place, f"{after.text_of(one)!r} was sent, and nobody looked there", "left out")
+    return replace(after, entities=tuple(one for one in after.entities if one not in left)) if left else after
 
 
 def _letters(text: str) -> str:
     return "".join(text.split())
 
 
+def _key(one: Entity) -> _Key:
+    return one.start, one.end, one.label, one.fragments
+
+
 def _keys(document: Document) -> set[_Key]:
-    return {(one.start, one.end, one.label, one.fragments) for one in document.entities}
+    return set(map(_key, document.entities))
 
 
-def _moved(found: Document, sent: Document) -> Document:
+def _moved(found: Document, sent: Document, report: Report) -> Document:
     """What came back, on the text that was sent; without scores, as people are not probable."""
     starts, ends = _places(found.text, sent.text)
 
     def moved(start: int, end: int) -> Range:
         return starts[start], ends[end]
 
+    def has_letters(start: int, end: int) -> bool:
+        if starts[start] < ends[end]:
+            return True
+        report.note("white space", found.place, f"the characters [{start}, {end}) are white space", "left out")
+        return False
+
+    def pieces(one: Entity) -> tuple[Range, ...]:
+        kept = tuple(moved(*piece) for piece in one.fragments if has_letters(*piece))
+        return kept if len(kept) > 1 else ()
+
     entities = [
-        Entity(*moved(one.start, one.end), one.label, fragments=tuple(moved(*piece) for piece in one.fragments))
+        Entity(*moved(one.start, one.end), one.label, fragments=pieces(one))
         for one in found.entities
+        if has_letters(one.start, one.end)
     ]
     document = replace(
         sent,
         entities=tuple(entities),
-        complete_labels=found.complete_labels,
-        unknown=tuple(moved(*part) for part in found.unknown),
-        admissible=tuple(Admissible(*moved(one.start, one.end), *one[2:]) for one in found.admissible),
+        complete_labels=sent.complete_labels if found.complete_labels is None else found.complete_labels,
+        unknown=tuple(moved(*part) for part in found.unknown if has_letters(*part)),
+        admissible=tuple(
+            Admissible(*moved(one.start, one.end), *one[2:])
+            for one in found.admissible
+            if has_letters(one.start, one.end)
+        ),
         meta={**found.meta, **sent.meta},
         source=found.source,
     )
@@ -154,15 +231,11 @@ def _places(found: str, sent: str) -> tuple[list[int], list[int]]:
     return starts, [letters[number - 1] + 1 if number else 0 for number in before]
 
 
-def _differences(before: Document, after: Document) -> Document:
+def _differences(before: Document, after: Document, removed: set[_Key]) -> Document:
     """What people changed is known; nothing else is."""
-    guesses, entities = _keys(before), _keys(after)
+    guesses = _keys(before)
     refuted = [
-        Admissible(start, end, (label,), excluded=True)
-        for start, end, label, pieces in sorted(guesses - entities)
-        if not pieces
+        Admissible(start, end, (label,), excluded=True) for start, end, label, pieces in sorted(removed) if not pieces
     ]
-    kept = [one for one in after.entities if (one.start, one.end, one.label, one.fragments) not in guesses]
-    return replace(
-        after, entities=tuple(kept), unknown=((0, len(after.text)),), admissible=(*after.admissible, *refuted)
-    )
+    kept = tuple(one for one in after.entities if _key(one) not in guesses)
+    return replace(after, entities=kept, unknown=_all_of(after), admissible=(*after.admissible, *refuted))

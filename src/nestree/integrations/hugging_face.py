@@ -12,6 +12,7 @@ import torch
 
 from nestree.model import NestedNER
 from nestree.prediction import Prediction
+from nestree.prediction.predict import checked_texts
 from nestree.prediction.results import Flat, Threshold
 
 
@@ -110,7 +111,7 @@ class NestedPipeline:
         if how.batch_size is None:
             yield from map(groups_of, self.model.predict_stream(texts, **settings))
             return
-        waiting = iter(texts)
+        waiting = checked_texts(texts)
         while some := list(islice(waiting, how.batch_size)):
             yield from map(groups_of, self.model.predict_stream(some, **settings))
 

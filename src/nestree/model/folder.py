@@ -100,12 +100,12 @@ def save_folder(
     try:
         fingerprint = _write(model, new, scores, trained_with)
         write(new / weights, fingerprint)
-        if _may_write_card(path / CARD):
+        if may_write_card(path / CARD):
             called = name or path.resolve().name
             text = model_card(model.config, name=called, metrics=scores, training=trained_with)
             (new / CARD).write_text(text, encoding="utf-8")
         _sync(new)
-        _move(new, path, weights)
+        move_files(new, path, weights)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
@@ -145,7 +145,8 @@ def _write_json(path: Path, values: dict[str, Any]) -> None:
     path.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _may_write_card(path: Path) -> bool:
+def may_write_card(path: Path) -> bool:
+    """Whether there is no model card, or one that nobody wrote themselves."""
     return not path.exists() or MARKER in path.read_text(encoding="utf-8", errors="replace")
 
 
@@ -174,7 +175,7 @@ def _sync(folder: Path) -> None:
                 os.fsync(opened.fileno())
 
 
-def _move(new: Path, path: Path, weights: str = WEIGHTS) -> None:
+def move_files(new: Path, path: Path, weights: str = WEIGHTS) -> None:
     """Moves files to their places, weights and settings last, and takes away what the model before had besides."""
     files = {file.relative_to(new) for file in new.rglob("*") if file.is_file()}
     ours = [path / METRICS, *(path / ENCODER).glob("*")]

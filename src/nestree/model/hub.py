@@ -32,9 +32,15 @@ def find_folder(name: str | PathLike[str], files: Sequence[str], *, advice: str,
         files: names of files, or patterns of names; no others are downloaded.
         advice: what to do if there is nothing of this name.
         options: of ``snapshot_download``: revision, token, cache_dir, local_files_only.
+
+    Raises:
+        ModelError: there is nothing of this name, or a folder, of which a revision is wanted.
     """
     path = Path(name)
     if path.is_dir():
+        if options.get("revision") is not None:
+            what = f"this is a folder here, which has no revision {options['revision']!r}"
+            raise ModelError(what, path=path, advice="Leave the revision out, or work where no folder has this name.")
         return path
     if path.is_file():
         raise ModelError("this is a file, not a folder", path=path, advice=advice)

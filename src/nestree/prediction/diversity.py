@@ -82,8 +82,8 @@ def diverse(candidates: Sequence[Candidate], k: int, diversity: float) -> list[C
         k: how many at most.
         diversity: from 0 to 1.
     """
-    if not candidates:
-        return []
+    if not candidates or diversity == 0:
+        return list(candidates[:k])
     vectors = _directions(np.stack([one.vector for one in candidates]))
     worth = np.linspace(1, 0, len(candidates))
     nearest = np.zeros(len(candidates))
@@ -109,5 +109,5 @@ def pattern_of(text: str) -> bytes:
 
 def _directions(vectors: np.ndarray) -> np.ndarray:
     """Seen from their mean, of length 1."""
-    centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
-    return np.asarray(centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12))
+    centred = vectors.astype(np.float32) - vectors.mean(0, dtype=np.float64).astype(np.float32)
+    return np.asarray(centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12), np.float32)

@@ -37,12 +37,22 @@ class Options:
 
 def texts_as_documents(model: NestedNER, texts: Iterable[str]) -> Iterator[Document]:
     """Texts, split as the model was trained to read them."""
+    for text in checked_texts(texts):
+        yield model.config.splitter.split(Document(text))
+
+
+def checked_texts(texts: Iterable[str]) -> Iterator[str]:
+    """The same texts.
+
+    Raises:
+        TypeError: one of them, which is named by its number, is not a string.
+    """
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(
                 f"text {number} is a {type(text).__name__}, not a string; for words there is predict_tokens."
             )
-        yield model.config.splitter.split(Document(text))
+        yield text
 
 
 def words_as_documents(token_lists: Iterable[Sequence[str]]) -> Iterator[Document]:

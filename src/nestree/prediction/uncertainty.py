@@ -63,11 +63,16 @@ def look(batch: Batch, *, model: NestedNER, by: By, thresholds: Thresholds = Non
             of the entity labels, or no entity), summed over spans: the exact one of a model with loss = local, and of
             a model with trees an upper bound of the entropy of its entities alone.
         thresholds: as of :meth:`NestedNER.decode`.
+
+    Raises:
+        ValueError: the model's numbers are none (nan), or without bound.
     """
     scores, words = model.potentials_and_words(batch)
     lengths = batch.lengths.to(scores.device)
     nats = TreeCRF(scores, lengths).entropy if by == "tree" else _of_entities(model, scores, lengths)
     vectors = _counts(batch.to(scores.device)) if words is None else _means(words, lengths)
+    if not bool(nats.isfinite().all()):
+        raise ValueError("the model's uncertainty of a sentence is no number: its weights, or scores, are not finite.")
     spans = model.decode_potentials(scores, batch.lengths, thresholds)
     rows = zip(spans, nats.tolist(), batch.lengths.tolist(), vectors.float().cpu().numpy(), strict=True)
     return [Look(found, max(0.0, of_sentence), length, vector) for found, of_sentence, length, vector in rows]

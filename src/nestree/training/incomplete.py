@@ -27,11 +27,13 @@ class Ground(NamedTuple):
         complete: the labels that were annotated completely; None: all.
         unknown: whether nobody looked there.
         touched: whether entities were annotated there all the same, somewhere in the document.
+        whole: whether nobody looked at any word of the document: what is annotated are single answers.
     """
 
     complete: tuple[str, ...] | None = None
     unknown: bool = False
     touched: bool = False
+    whole: bool = False
 
     def leaves_open(self, part: str) -> bool:
         """Whether more entities with a label may be there than were annotated."""
@@ -72,10 +74,11 @@ class Places:
         self._starts = [start for start, _ in self._ranges]
         complete = None if document.complete_labels is None else tuple(sorted(document.complete_labels))
         inside = [self.is_within(one.start, one.end) for one in document.entities]
-        self.looked = Ground(complete)
-        self.unlooked = Ground(complete, unknown=True, touched=any(inside))
         tokens = document.tokens
         self.words = [] if tokens is None else list(self._words(tokens.starts, tokens.ends))
+        whole = bool(self.words) and sum(end - start for start, end in self.words) == len(tokens or ())
+        self.looked = Ground(complete)
+        self.unlooked = Ground(complete, unknown=True, touched=any(inside), whole=whole)
 
     def _words(self, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Range]:
         """Ranges of words that touch what nobody looked at."""

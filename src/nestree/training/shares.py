@@ -98,18 +98,22 @@ def annotated_shares(own: Counts, reference: Counts, labels: Sequence[str], give
                 f"no document, of training or dev data, is annotated completely for any of {', '.join(open_ones)}: "
                 "nothing says what share of the entities is annotated in the others",
                 path=path,
-                advice="Say it by annotated_share (0.5: every second one), or add complete documents.",
+                advice="Add complete documents."
+                if ground.unknown
+                else "Say it by annotated_share (0.5: every second one), or add complete documents.",
             )
+        elif ground.whole:  # answers to single questions are no share of what is there
+            found[ground] = dict.fromkeys(open_ones, 0.0)
         else:
-            found[ground] = _estimated(observed, expected)
+            found[ground] = _estimated(observed, expected, without_measure=0.0 if ground.unknown else 1.0)
     return found
 
 
-def _estimated(observed: dict[str, float], expected: dict[str, float]) -> dict[str, float]:
-    """The share of the expected entities that was observed, of each label."""
+def _estimated(observed: dict[str, float], expected: dict[str, float], *, without_measure: float) -> dict[str, float]:
+    """The share of the expected entities that was observed, of each label; or what it is if nothing measures it."""
     alike = [label for label, number in expected.items() if number and observed[label]]
     if not alike:  # nothing of what is there was to be expected
-        return dict.fromkeys(expected, 1.0)
+        return dict.fromkeys(expected, without_measure)
     while True:
         together = sum(observed[label] for label in alike) / sum(expected[label] for label in alike)
         like_all = [label for label in alike if _is_like(observed[label], expected[label], together)]
@@ -135,6 +139,7 @@ def described(shares: Shares, documents: int) -> Iterator[str]:
     yield f"{documents} training documents are not annotated completely or not for certain: what is open is summed out"
     for ground, of_label in sorted(shares.items(), key=str):
         where = "where nobody looked" if ground.unknown else f"where {_listed(ground.complete)} complete"
+        where = "where only single answers are known" if ground.whole and ground.touched else where
         listed = ", ".join(f"{label} {100 * share:.0f}%" for label, share in of_label.items())
         yield f"  {where}, of the entities are taken to be annotated: {listed}"
 

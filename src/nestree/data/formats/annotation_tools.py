@@ -38,7 +38,7 @@ class _Annotation(NamedTuple):
         return cls(tuple(one for one in spans if one.label != unknown_label), tuple(unknown))
 
     def refuted(self) -> _Annotation:
-        """The same, after somebody said that none of these entities is right."""
+        """The same, after somebody said that the entity is not right."""
         excluded = tuple(Admissible(one.start, one.end, (one.label,), excluded=True) for one in self.entities)
         return self._replace(entities=(), admissible=excluded)
 
@@ -53,6 +53,7 @@ class _Annotation(NamedTuple):
 
 _OF_EXAMPLES = ("text", "tokens", "spans", "answer", "id", *incomplete.KEYS)
 _ANSWERS = ("accept", "none")
+_UNANSWERED = ("read", "ignore")
 
 
 def read_prodigy(path: Path, options: Options, report: Report) -> Iterator[Document]:
@@ -60,11 +61,16 @@ def read_prodigy(path: Path, options: Options, report: Report) -> Iterator[Docum
 
     Of a binary example, a question about its spans, only the answer is known: the rest of the text is unknown.
     """
+    unanswered = choice(options, "unanswered", _UNANSWERED)
     for record in items(path):
         values = record.values
-        answer, is_binary = record.get("answer", str, "accept"), values.get("_is_binary") is True
-        rejected = answer == "reject" and is_binary and bool(values.get("spans"))
-        if answer != "accept" and not rejected:
+        answer, is_binary = record.get("answer", str), values.get("_is_binary") is True
+        if answer is None:
+            if unanswered == "ignore":
+                report.note("not annotated", record.place, "the question is not answered", "left out")
+                continue
+            answer = "accept"
+        if answer != "accept" and not (answer == "reject" and is_binary):
             report.note("not accepted", record.place, f"the answer is {answer!r}", "left out")
             continue
         text = record.need("text", str)
@@ -78,7 +84,10 @@ def read_prodigy(path: Path, options: Options, report: Report) -> Iterator[Docum
         ]
         tokens = [(part.need("start", int), part.need("end", int)) for part in _parts(record, "tokens")]
         annotation = _Annotation.of(spans, options.get("unknown_label"))
-        if rejected:
+        if answer == "reject":
+            if len(annotation.entities) != 1:  # of several, one may be wrong, or all
+                report.note("not accepted", record.place, f"the answer is {answer!r}", "left out")
+                continue
             annotation = annotation.refuted()
         said = annotation.beside(incomplete.fields_of_task(record, values.get("meta"), text))
         if is_binary:
@@ -296,8 +305,17 @@ def _text_key(data: Record, options: Options) -> str:
     return data.refuse(f"which key holds the text is not clear; there is {listed}", "Name it: --set text=KEY.")
 
 
+class _Region(NamedTuple):
+    """A region of a task; a guess is one that was sent and that nobody changed."""
+
+    part: Record
+    labels: list[Any]
+    score: Any = None
+    is_guess: bool = False
+
+
 def _results(annotation: Record, text: str, options: Options, report: Report) -> _Annotation:
-    regions: list[tuple[Record, list[Any], Any]] = []
+    regions: list[_Region] = []
     targets: dict[str, int] = {}
     for part in _parts(annotation, "result"):
         value = part.get("value", dict, {})
@@ -310,7 +328,8 @@ def _results(annotation: Record, text: str, options: Options, report: Report) ->
             report.note("other annotation", part.place, f"a region of {target!r}", "not read")
             continue
         targets[target] = targets.get(target, 0) + 1
-        regions.append((part.part(value), labels, part.values.get("score")))
+        is_guess = part.values.get("origin") == "prediction"
+        regions.append(_Region(part.part(value), labels, part.values.get("score"), is_guess))
     if len(targets) > 1:
         annotation.refuse(
             f"there are regions of several texts: {', '.join(map(repr, targets))}",
@@ -322,11 +341,11 @@ def _results(annotation: Record, text: str, options: Options, report: Report) ->
 def _minimal(record: Record, options: Options, report: Report) -> Document:
     """A task of JSON-MIN: every list of regions counts, whatever its tag was called."""
     text = record.need("text", str)
-    regions: list[tuple[Record, list[Any], Any]] = []
+    regions: list[_Region] = []
     used = {"text", "id"}
     for key in incomplete.without(record.values):
         if _is_regions(record.values[key]):
-            regions += [(part, part.values.get("labels", []), None) for part in _parts(record, key)]
+            regions += [_Region(part, part.values.get("labels", [])) for part in _parts(record, key)]
             used.add(key)
     if len(used) == 2 and record.values.get("label") is None:
         record.refuse("there is no list of regions with start, end and labels", "Is this another format?")
@@ -342,13 +361,11 @@ def _is_regions(value: Any) -> bool:
     )
 
 
-def _annotated(
-    regions: list[tuple[Record, list[Any], Any]], text: str, record: Record, options: Options, report: Report
-) -> _Annotation:
+def _annotated(regions: list[_Region], text: str, record: Record, options: Options, report: Report) -> _Annotation:
     """What regions say, which may have several labels. What offsets count is one thing for all of them."""
     units = _Units(text)
     ranges = []
-    for part, labels, _ in regions:
+    for part, labels, _, _ in regions:
         if not isinstance(labels, list) or not labels:
             part.refuse(f"'labels' must be a list of labels, found {shown(labels)}")
         ends = (part.need("start", (int, str)), part.need("end", (int, str)))
@@ -363,7 +380,12 @@ def _annotated(
         report.note("offsets", record.place, "nothing says whether they count characters or UTF-16 units", "characters")
     entities: list[Entity] = []
     admissible: list[Admissible] = []
-    for (part, labels, score), (start, end, said) in zip(regions, ranges, strict=True):
+    unlooked = [
+        (start, end)
+        for one, (start, end, _) in zip(regions, ranges, strict=True)
+        if options.get("unknown_label") in one.labels and type(start) is int and type(end) is int
+    ]
+    for (part, labels, score, is_guess), (start, end, said) in zip(regions, ranges, strict=True):
         if said is not None and not _same(text, start, end, said):
             there = text[start:end] if type(start) is int and type(end) is int else ""
             part.refuse(
@@ -371,6 +393,10 @@ def _annotated(
                 "Offsets count characters from 0, ends are exclusive. Was the text changed after it was annotated?",
             )
         found = [part.entity(text, start, end, label, score) for label in labels]
+        marks = options.get("unknown_label") in labels
+        if is_guess and not marks and any(a < end and start < b for a, b in unlooked):
+            report.note("guesses", part.place, f"{shown(text[start:end])} was sent, nobody looked there", "left out")
+            continue
         possible = Admissible(start, end, tuple(one for one in labels if one != options.get("unknown_label")))
         if len(possible.labels) > 1 and options.get("several") == "admissible":
             wrong = incomplete.fault(possible, len(text))
@@ -464,9 +490,13 @@ PRODIGY = Format(
     looks_like_prodigy,
     read_prodigy,
     write_prodigy,
-    options={"unknown_label": _UNKNOWN_LABEL},
+    options={
+        "unanswered": "examples without an answer: read (default: as accepted) or ignore (they are left out)",
+        "unknown_label": _UNKNOWN_LABEL,
+    },
     writing={"answer": "accept (default), or none: they are questions"},
     as_guesses={"answer": "none"},
+    only_finished={"unanswered": "ignore"},
 )
 DOCCANO = Format(
     "doccano",

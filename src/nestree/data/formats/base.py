@@ -83,6 +83,7 @@ class Format:
         writing: the same for writing.
         as_guesses: options for writing what a model found, and nobody looked at yet.
         with_guesses: options for reading that, too.
+        only_finished: options for reading what people finished alone.
         whole_folder: whether a folder is read as one thing; others are read file by file.
         words: whether it counts in words, so that entities must be on them.
         pieces: whether it can hold an entity of several pieces.
@@ -103,6 +104,7 @@ class Format:
     writing: Mapping[str, str] = field(default_factory=dict)
     as_guesses: Mapping[str, str] = field(default_factory=dict)
     with_guesses: Mapping[str, str] = field(default_factory=dict)
+    only_finished: Mapping[str, str] = field(default_factory=dict)
 
     def check_options(self, options: Options, *, writing: bool = False) -> None:
         """Raises if an option is not one of this format, for reading or writing."""

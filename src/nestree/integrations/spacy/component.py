@@ -125,10 +125,21 @@ class NestedEntityRecognizer(Pipe):
                     handle(self.name, self, [doc], error)
             try:
                 self._annotate(fit)
-            except Exception as error:  # the pipeline decides what becomes of it
-                handle(self.name, self, fit, error)
+            except Exception:  # one of them is at fault
+                yield from self._one_by_one(fit)
             else:
                 yield from fit
+
+    def _one_by_one(self, docs: Sequence[Doc]) -> Iterator[Doc]:
+        """Docs with their entities; of those that fail, the pipeline decides what becomes of them."""
+        handle = self.get_error_handler()
+        for doc in docs:
+            try:
+                self._annotate([doc])
+            except Exception as error:
+                handle(self.name, self, [doc], error)
+            else:
+                yield doc
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
         from nestree.prediction.predict import Options, predictions

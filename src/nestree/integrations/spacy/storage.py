@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import srsly  # type: ignore[import-untyped]
 
@@ -34,24 +33,23 @@ def save(model: NestedNER, folder: Path, origin: Path | None) -> None:
 
 def _copy_exported(folder: Path, origin: Path | None) -> None:
     from nestree.model.errors import NoModelError
-    from nestree.model.folder import CARD, ENCODER, EXPORTED, METRICS, SETTINGS
+    from nestree.model.folder import CARD, ENCODER, EXPORTED, METRICS, SETTINGS, WEIGHTS, may_write_card, move_files
 
     if origin is None or not (origin / EXPORTED).is_file():
         advice = "The files of an exported model must stay where it was loaded from."
         raise NoModelError("the exported model is not there any more", path=origin, advice=advice)
     if folder.exists() and folder.samefile(origin):
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = folder.with_name(f".saving-{uuid4().hex}-{folder.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=".saving-", dir=folder))
     try:
-        new.mkdir()
-        for name in (SETTINGS, EXPORTED, METRICS, CARD):
+        card = (CARD,) if may_write_card(folder / CARD) else ()
+        for name in (SETTINGS, EXPORTED, METRICS, *card):
             if (origin / name).is_file():
                 shutil.copy2(origin / name, new / name)
         shutil.copytree(origin / ENCODER, new / ENCODER)
-        if folder.exists():
-            shutil.rmtree(folder)
-        new.rename(folder)
+        move_files(new, folder, EXPORTED)
+        (folder / WEIGHTS).unlink(missing_ok=True)  # of a model before, which would be loaded instead
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
