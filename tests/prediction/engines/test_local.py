@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import time
@@ -243,6 +244,8 @@ def test_a_process_that_is_stopped_in_a_shard_loses_nothing(
         (["--engine", "local", "--output", "o", "--to", "conll"], "shards are jsonl or parquet, not 'conll'"),
         (["--engine", "local", "--output", "o", "--trees"], "trees are written as JSON Lines only.*--to jsonl"),
         (["--engine", "local", "--output", "o", "--set", "colour=red"], "has no option 'colour'"),
+        (["--engine", "local", "--output", "o", "--threshold", "DOG=0.5"], "a threshold for 'DOG', and the model has"),
+        (["--engine", "local", "--output", "o", "--threshold", "1.5"], "is 1.5; it is a probability, from 0 to 1"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(
@@ -260,6 +263,18 @@ def test_options_that_make_no_sense_are_one_line(
     assert main(["predict", str(model), str(inputs), *arguments]) == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert re.search(message, error), error
+    assert not (tmp_path / "o" / "_nestree" / "run.json").exists()
+
+
+def test_trees_of_a_model_that_has_none_are_refused(model: Path, inputs: Path, out: Path, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    shutil.copytree(model, local)
+    settings = json.loads((local / "nestree.json").read_text())
+    settings["model"]["loss"] = "local"
+    (local / "nestree.json").write_text(json.dumps(settings))
+    with pytest.raises(DataError, match=f"{local}: a model with loss = local has no trees"):
+        run(local, inputs, out, to="jsonl", options=Options(trees=True))
+    assert not out.exists()
 
 
 def test_trees_and_ranges_read_in_windows_are_in_the_output(model: Path, tmp_path: Path, out: Path) -> None:

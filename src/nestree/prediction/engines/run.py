@@ -9,11 +9,14 @@ from pathlib import Path
 
 from nestree.data.errors import DataError
 from nestree.data.formats import get
+from nestree.model.errors import first_line
+from nestree.model.folder import read_folder
 from nestree.prediction.engines import local
 from nestree.prediction.engines.folder import OutputFolder, Receipt
 from nestree.prediction.engines.progress import Watch
-from nestree.prediction.engines.shards import ENDINGS, Shard, common_folder, shards, sources
+from nestree.prediction.engines.shards import ENDINGS, Shard, common_folder, format_of, shards, sources
 from nestree.prediction.engines.work import Job
+from nestree.prediction.predict import check_options
 
 Engine = Callable[[Job, Sequence[Shard], Watch], Generator[Receipt, None, None]]
 """Does shards and tells what became of each, in any order; says to the watch how far it is."""
@@ -75,6 +78,8 @@ def predict_shards(
     files = sources(map(Path, inputs), job.output, form)
     if not files:
         raise DataError("there is no input", advice="Name Parquet or JSON Lines files, or folders of them.")
+    for name in sorted({form or format_of(file) for file in files}):
+        get(name).check_options(job.reading)
     folder.check()
     with folder.alone():
         root = folder.begin(common_folder(files), job.settings(), again=again)
@@ -120,6 +125,10 @@ def _check(job: Job, form: str | None) -> None:
             )
     if job.options.trees and job.to != "jsonl":
         raise DataError("trees are written as JSON Lines only", advice="Use --to jsonl.")
+    try:
+        check_options(job.options, read_folder(job.model).config)
+    except ValueError as error:
+        raise DataError(first_line(error), path=job.model, advice="Nothing was begun; ask for something else.") from None
 
 
 def _within(files: list[Path], root: Path, output: Path) -> list[Path]:
@@ -131,8 +140,6 @@ def _within(files: list[Path], root: Path, output: Path) -> list[Path]:
 
 
 def _check_shards(listed: list[Shard], job: Job) -> None:
-    for name in sorted({shard.format for shard in listed}):
-        get(name).check_options(job.reading)
     for shard in listed:
         if (job.output / shard.name).resolve() == Path(shard.source):
             raise DataError("the output would replace its input", path=shard.source, advice="Name another folder.")

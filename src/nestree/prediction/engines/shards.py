@@ -59,7 +59,7 @@ def sources(inputs: Iterable[Path], output: Path, form: str | None = None) -> li
                 raise DataError("there are no shards in this folder", path=path, advice=f"Shards end in {endings}.")
             found |= dict.fromkeys(inside)
         elif path.is_file():
-            if form is None and not _format(path):
+            if form is None and not format_of(path):
                 advice = f"Known are {', '.join(ENDINGS)}, also with {', '.join(COMPRESSIONS)}; or use --format."
                 raise DataError("the ending does not say which format it is", path=path, advice=advice)
             found[path.resolve()] = None
@@ -87,7 +87,7 @@ def shards(files: Iterable[Path], root: Path, form: str | None = None, to: str |
     """
     names: dict[str, Path] = {}
     for file in files:
-        found = form or _format(file)
+        found = form or format_of(file)
         name = _output_name(file.relative_to(root), found, to or found)
         if name in names:
             what = f"the output of this file and of {names[name]} would be the same, {name}"
@@ -98,13 +98,27 @@ def shards(files: Iterable[Path], root: Path, form: str | None = None, to: str |
 
 
 def _files(folder: Path, output: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(one for one in folders if one[0] not in "_." and Path(place, one).resolve() != output)
-        yield from (Path(place, one) for one in sorted(names) if one[0] not in "_." and _format(Path(one)))
+    """In folders that are links too, each folder once, so that links in a circle come to an end."""
+    seen = {folder.resolve(), output}
+    for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        inside = [Path(place, one) for one in folders if one[0] not in "_."]
+        folders.clear()
+        for one in sorted(inside, key=Path.is_symlink):
+            if (real := one.resolve()) not in seen:
+                seen.add(real)
+                folders.append(one.name)
+        folders.sort()
+        yield from (Path(place, one) for one in sorted(names) if one[0] not in "_." and format_of(Path(one)))
 
 
-def _format(path: Path) -> str:
-    """By the ending; "" if it says nothing. Parquet files compress what is in them."""
+def _refuse(error: OSError) -> None:
+    """Passed over, a folder that cannot be read would be missing from the output without a word."""
+    what = f"this folder cannot be read: {error.strerror or error}"
+    raise DataError(what, path=error.filename, advice="Make it readable, or name the folders beside it.") from None
+
+
+def format_of(path: Path) -> str:
+    """The format of a file, by its ending; "" if it says nothing. Parquet files compress what is in them."""
     bare = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     found = ENDINGS.get(bare.suffix, "")
     return "" if found == "parquet" and bare != path else found
