@@ -50,16 +50,26 @@ def workers(driver: psutil.Process) -> list[psutil.Process]:
     return found
 
 
+def within_a_shard(out: Path) -> bool:
+    """Whether an attempt is going on of a shard that has no marker yet."""
+    state = out / "_nestree"
+    names = {one.parent.relative_to(state / "unfinished").as_posix() for one in attempts(out)}
+    return any(not (state / "done" / f"{name}.json").exists() for name in names)
+
+
 def killed_within_a_shard(driver: psutil.Process, out: Path) -> bool:
     """Kills a worker, if it can be held while it is in the middle of a shard."""
-    for worker in workers(driver):
-        worker.suspend()
-    held = bool(attempts(out)) and bool(workers(driver))
-    for number, worker in enumerate(workers(driver)):
-        if held and number == 0:
-            worker.kill()
-        else:
-            worker.resume()
+    there = workers(driver)
+    for worker in there:
+        with suppress(psutil.NoSuchProcess):
+            worker.suspend()
+    held = bool(there) and within_a_shard(out)
+    for number, worker in enumerate(there):
+        with suppress(psutil.NoSuchProcess):
+            if held and number == 0:
+                worker.kill()
+            else:
+                worker.resume()
     return held
 
 

@@ -56,6 +56,19 @@ def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: py
         sources([tmp_path / "in"], tmp_path / "out")
 
 
+def test_files_that_are_links_keep_their_names_and_come_once(tmp_path: Path) -> None:
+    touched(tmp_path, "blobs/0a1b", "blobs/2c3d")
+    (tmp_path / "snapshot" / "train").mkdir(parents=True)
+    for name, blob in (("train/part-0.parquet", "0a1b"), ("train/part-1.jsonl", "2c3d"), ("twice.parquet", "0a1b")):
+        (tmp_path / "snapshot" / name).symlink_to(tmp_path / "blobs" / blob)
+    files = sources([tmp_path / "snapshot" / "train", tmp_path / "snapshot"], tmp_path / "out")
+    found = list(shards(files, tmp_path / "snapshot"))
+    assert [(one.name, one.format) for one in found] == [
+        ("train/part-0.parquet", "parquet"),
+        ("train/part-1.jsonl", "jsonl"),
+    ]
+
+
 def test_files_of_one_name_in_two_folders_stay_apart(tmp_path: Path) -> None:
     paths = touched(tmp_path, "x/part-0.parquet", "y/part-0.parquet")
     files = sources([*paths, tmp_path], tmp_path / "out")  # each once, however often it is named
