@@ -91,7 +91,7 @@ def predict_shards(
         _check_shards(listed, job)
         todo = [shard for shard in listed if folder.receipt(shard) is None]
         _say_before(folder, listed, todo, say)
-        watch = Watch(todo, show)
+        watch = Watch(todo, show, say=say)
         job = replace(job, run=folder.run)
         done, failed = _run(engine(job, todo, watch), watch, say) if todo else ([], [])
         done, unseen = _seen(folder, todo, done)
