@@ -166,8 +166,12 @@ class OutputFolder:
             yield marker.relative_to(self._done).as_posix().removesuffix(".json")
 
     def _attempted(self) -> set[str]:
-        attempts = self._unfinished.rglob(f"{ATTEMPT}*")
-        return {one.parent.relative_to(self._unfinished).as_posix() for one in attempts}
+        """A worker that lives on takes folders away meanwhile: that is no error here."""
+        return {
+            Path(place).relative_to(self._unfinished).as_posix()
+            for place, folders, _ in os.walk(self._unfinished)
+            if any(name.startswith(ATTEMPT) for name in folders)
+        }
 
     # --- A shard ---
 
