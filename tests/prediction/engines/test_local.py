@@ -296,7 +296,28 @@ def test_a_run_that_got_nowhere_binds_nobody(model: Path, inputs: Path, out: Pat
     with pytest.raises(DataError, match=r"damaged/model\.safetensors: the weights are damaged") as caught:
         run(tmp_path / "damaged", inputs, out)
     assert "\n" not in str(caught.value)
+    begun = (out / "_nestree" / "run.json").read_bytes()
+    with pytest.raises(DataError, match="the weights are damaged"):
+        run(tmp_path / "damaged", inputs, out)
+    assert (out / "_nestree" / "run.json").read_bytes() == begun  # the same run, whose workers may live
     assert len(run(model, inputs, out).done) == 4
+
+
+def test_links_that_lead_nowhere_are_named(model: Path, inputs: Path, out: Path) -> None:
+    (inputs / "circle.jsonl").symlink_to(inputs / "circle.jsonl")
+    (inputs / "nowhere.parquet").symlink_to(inputs / "gone")
+    done = run(model, inputs, out)
+    assert len(done.done) == 4
+    assert [receipt.name for receipt in done.failed] == ["circle.jsonl", "nowhere.parquet"]
+    assert all(str(inputs / receipt.name) in str(receipt.error) for receipt in done.failed)
+
+
+def test_an_output_that_is_its_input_by_a_link_is_refused(model: Path, inputs: Path, out: Path) -> None:
+    run(model, inputs, out)
+    (inputs / "z.jsonl").unlink()
+    (inputs / "z.jsonl").symlink_to(out / "z.jsonl")
+    with pytest.raises(DataError, match="the output would replace its input"):
+        run(model, inputs, out)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

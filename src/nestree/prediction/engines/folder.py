@@ -101,8 +101,8 @@ class OutputFolder:
             DataError: the folder holds something else, or a run with other settings, of which something is done.
         """
         run, now = self._state / "run.json", json.loads(json.dumps(dict(settings)))
-        if run.exists() and (again or not self._any_done()):  # what never got anywhere binds nobody
-            self._forget()
+        if run.exists() and (again or not (self._any_done() or _began_with(run, root, now))):
+            self._forget()  # as one that never got anywhere binds nobody
         if not run.exists():
             _write_json(run, {"root": str(root), "run": f"{_digest(now)}-{uuid.uuid4().hex}", "settings": now})
         try:
@@ -252,6 +252,14 @@ class OutputFolder:
     @property
     def _unfinished(self) -> Path:
         return self._state / "unfinished"
+
+
+def _began_with(run: Path, root: Path, settings: Mapping[str, Any]) -> bool:
+    try:
+        before = _read_json(run)
+    except (OSError, ValueError):
+        return False
+    return before.get("settings") == settings and before.get("root") == str(root)
 
 
 def _compare(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

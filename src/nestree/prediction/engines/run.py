@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
@@ -170,7 +171,7 @@ def _within(files: list[Path], root: Path, output: Path) -> list[Path]:
 
 def _check_shards(listed: list[Shard], job: Job) -> None:
     for shard in listed:
-        if (job.output / shard.name).resolve() == Path(shard.source).resolve():
+        if os.path.realpath(job.output / shard.name) == os.path.realpath(shard.source):
             raise DataError("the output would replace its input", path=shard.source, advice="Name another folder.")
 
 

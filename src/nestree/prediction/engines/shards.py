@@ -51,7 +51,7 @@ def sources(inputs: Iterable[Path], output: Path, form: str | None = None) -> li
         output: the output folder.
         form: the format of the files; left out, their endings say it.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}  # by where they really are; links in a circle are somewhere too
     for path in inputs:
         if path.is_dir():
             inside = list(_files(_absolute(path), output.resolve()))
@@ -59,12 +59,12 @@ def sources(inputs: Iterable[Path], output: Path, form: str | None = None) -> li
                 endings = ", ".join(ENDINGS)
                 raise DataError("there are no shards in this folder", path=path, advice=f"Shards end in {endings}.")
             for one in inside:
-                found.setdefault(one.resolve(), one)
+                found.setdefault(os.path.realpath(one), one)
         elif path.is_file():
             if form is None and not format_of(path):
                 advice = f"Known are {', '.join(ENDINGS)}, also with {', '.join(COMPRESSIONS)}; or use --format."
                 raise DataError("the ending does not say which format it is", path=path, advice=advice)
-            found.setdefault(path.resolve(), _absolute(path))
+            found.setdefault(os.path.realpath(path), _absolute(path))
         else:
             raise DataError("there is no such file or folder", path=path)
     return list(found.values())
