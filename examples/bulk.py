@@ -7,6 +7,7 @@ On Ray it needs the extra ``ray``: ``pip install nestree[ray]``.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from nestree.data import read
 from nestree.prediction.engines import Engine, Job, local, predict_shards
 
 
-def main() -> None:
-    """Predicts, and counts what was found."""
+def main() -> int:
+    """Predicts, and counts what was found; 2 if a shard failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("inputs", type=Path, help="a folder of shards with a column 'text'")
@@ -36,7 +37,10 @@ def main() -> None:
         labels.update(entity.label for document in read(path) for entity in document.entities)
     for label, number in labels.most_common():
         print(f"{label}\t{number}")
+    if done.failed:
+        print(f"{len(done.failed)} shards failed; run it again to try them alone", file=sys.stderr)
+    return 2 if done.failed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,6 +10,7 @@ from typing import Any
 from nestree.data import Document
 from nestree.data.splitting import without_surrogates
 from nestree.model import NestedNER
+from nestree.model.config import ModelConfig
 from nestree.prediction.documents import read_documents, with_spans
 from nestree.prediction.reading import MAX_WORDS, Read
 from nestree.prediction.results import FLAT, Flat, Prediction, Threshold, check_threshold, flattened, nested, trees_of
@@ -71,10 +72,16 @@ def predictions(
     Raises:
         ValueError: a threshold makes no sense, or trees are asked of a model that has none.
     """
-    thresholds = check_threshold(options.threshold, model.config.single_labels)
-    if options.trees and model.config.loss == "local":
-        raise ValueError("a model with loss = local has no trees.")
+    thresholds = check_options(options, model.config)
     return _predictions(model, documents, options, thresholds, in_words)
+
+
+def check_options(options: Options, config: ModelConfig) -> dict[str, float] | None:
+    """Refuses, with a ValueError, what does not go with a model; returns the thresholds by label."""
+    thresholds = check_threshold(options.threshold, config.single_labels)
+    if options.trees and config.loss == "local":
+        raise ValueError("a model with loss = local has no trees.")
+    return thresholds
 
 
 def _predictions(

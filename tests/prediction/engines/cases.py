@@ -92,7 +92,8 @@ def markers(folder: Path) -> int:
 
 def attempts(folder: Path) -> list[Path]:
     """Attempts that are going on, or whose process died."""
-    return list((folder / "_nestree" / "unfinished").rglob(".attempt-*"))
+    found = os.walk(folder / "_nestree" / "unfinished")  # which passes over folders that go meanwhile
+    return [Path(place, name) for place, folders, _ in found for name in folders if name.startswith(".attempt-")]
 
 
 def job(model: Path, output: Path, **others: Any) -> Job:

@@ -16,11 +16,11 @@ from tests.prediction.engines.cases import ENVIRONMENT, expected, found_in, outp
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def run(name: str, *arguments: Any) -> str:
+def run(name: str, *arguments: Any, status: int = 0) -> str:
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
     environment = {**os.environ, **ENVIRONMENT, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == status, done.stdout + done.stderr
     return done.stdout
 
 
@@ -43,6 +43,12 @@ def test_bulk(model: Path, tmp_path: Path, engine: str) -> None:
     assert found_in(outputs(tmp_path / "out")) == expected(NestedNER.from_pretrained(model).eval(), sizes)
     for label, number in counts(model, sizes).items():
         assert f"{label}\t{number}" in said
+
+
+def test_bulk_with_a_shard_that_fails(model: Path, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "in" / "a.parquet", "a", 20)
+    (tmp_path / "in" / "broken.parquet").write_bytes(b"PAR1 and no more")
+    assert "20 documents" in run("bulk.py", model, tmp_path / "in", tmp_path / "out", status=2)
 
 
 def test_bulk_spark(model: Path, tmp_path: Path) -> None:

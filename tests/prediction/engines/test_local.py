@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import signal
 import time
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from nestree.cli.main import main
 from nestree.data import read
 from nestree.data.errors import DataError
 from nestree.model import NestedNER
-from nestree.prediction.engines import Summary, predict_shards
+from nestree.prediction.engines import Job, Receipt, Summary, local, predict_shards
+from nestree.prediction.engines import run as running
 from nestree.prediction.engines.folder import ATTEMPTS, OutputFolder
+from nestree.prediction.engines.progress import Watch
+from nestree.prediction.engines.shards import Shard, common_folder, shards, sources
+from nestree.prediction.engines.work import Worker
 from nestree.prediction.predict import Options
 from tests.prediction.engines import cases
 from tests.prediction.engines.cases import expected, found_in, job, markers, names, outputs, write_lines, write_parquet
@@ -43,6 +51,11 @@ def run(
 ) -> Summary:
     say = (lambda line: None) if said is None else said.append
     return predict_shards(job(model, out, **others), [inputs], again=again, say=say)
+
+
+def shards_of(inputs: Path, out: Path) -> list[Shard]:
+    files = sources([inputs], out)
+    return list(shards(files, common_folder(files)))
 
 
 def test_every_shard_becomes_one_and_every_document_is_as_predict_stream_has_it(
@@ -177,11 +190,7 @@ def test_a_row_without_a_text_is_named(model: Path, tmp_path: Path, out: Path) -
 
 def test_a_shard_that_kills_its_processes_is_given_up(model: Path, inputs: Path, out: Path) -> None:
     """Each death leaves the folder of an attempt behind."""
-    from nestree.prediction.engines.shards import common_folder, shards, sources
-    from nestree.prediction.engines.work import Worker
-
-    folder, files = OutputFolder(out), sources([inputs], out)
-    shard = next(shards(files, common_folder(files)))
+    folder, shard = OutputFolder(out), shards_of(inputs, out)[0]
     worker = Worker(job(model, out))
     for number in range(ATTEMPTS):
         assert folder.dead_attempts(shard) == number
@@ -197,6 +206,140 @@ def test_an_output_without_a_marker_is_done_again(model: Path, inputs: Path, out
     (out / "z.jsonl").write_text("something old\n")
     assert sorted(receipt.name for receipt in run(model, inputs, out).done) == ["x/part.parquet", "z.jsonl"]
     assert found_in(outputs(out)) == expected(NestedNER.from_pretrained(model).eval(), SIZES)
+
+
+def test_an_output_whose_process_died_before_the_marker_goes_and_one_without_input_is_named(
+    model: Path, inputs: Path, out: Path
+) -> None:
+    run(model, inputs, out)
+    (out / "_nestree" / "done" / "z.jsonl.json").unlink()
+    (out / "_nestree" / "unfinished" / "z.jsonl" / ".attempt-1").mkdir(parents=True)
+    (inputs / "z.jsonl").unlink()
+    (inputs / "y" / "empty.parquet").unlink()
+    said: list[str] = []
+    run(model, inputs, out, said=said)
+    assert names(out) == ["x/part.parquet", "y/empty.parquet", "y/part.parquet"]
+    assert f"{out}: the inputs of 1 outputs are not there any more, y/empty.parquet for one; they stay" in said
+    assert not cases.attempts(out)
+
+
+def test_what_cannot_be_seen_from_here_is_not_done(
+    model: Path, inputs: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "WAIT", 0.0)
+
+    def elsewhere(job: Job, shards: Sequence[Shard], watch: Watch) -> Generator[Receipt, None, None]:
+        yield from local.do(job, shards[:1], watch)
+        yield from (Receipt(shard.name, documents=5) for shard in shards[1:])
+
+    said: list[str] = []
+    done = predict_shards(job(model, out), [inputs], elsewhere, say=said.append)
+    assert [receipt.name for receipt in done.done] == [shard.name for shard in shards_of(inputs, out)[:1]]
+    assert len(done.failed) == 3
+    for receipt in done.failed:
+        assert f"{out / receipt.name}: a worker wrote it, and it cannot be seen from here" in str(receipt.error)
+        assert "must be on a file system that all machines share" in str(receipt.error)
+    assert len(run(model, inputs, out).done) == 3
+
+
+def test_paths_are_the_same_for_workers_elsewhere(
+    model: Path, inputs: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def elsewhere(job: Job, shards: Sequence[Shard], watch: Watch) -> Generator[Receipt, None, None]:
+        monkeypatch.chdir(inputs)
+        yield from local.do(job, shards, watch)
+
+    monkeypatch.chdir(tmp_path)
+    relative = Path(os.path.relpath(model, tmp_path))
+    assert len(predict_shards(job(relative, Path("out")), [Path("in")], elsewhere).done) == 4
+    assert len(outputs(out)) == 4
+
+
+def test_a_worker_that_sees_another_file_refuses_it(model: Path, inputs: Path, out: Path) -> None:
+    def changed(job: Job, shards: Sequence[Shard], watch: Watch) -> Generator[Receipt, None, None]:
+        write_lines(inputs / "z.jsonl", "other", 3)
+        yield from local.do(job, shards, watch)
+
+    (failed,) = predict_shards(job(model, out), [inputs], changed).failed
+    assert f"{inputs / 'z.jsonl'}: this is not the file that the run began with" in str(failed.error)
+    assert not (out / "z.jsonl").exists()
+    (done,) = run(model, inputs, out).done
+    assert done.documents == 3
+
+
+def test_a_worker_of_a_run_that_was_replaced_writes_nothing(model: Path, inputs: Path, out: Path) -> None:
+    jobs: list[Job] = []
+
+    def first(job: Job, shards: Sequence[Shard], watch: Watch) -> Generator[Receipt, None, None]:
+        jobs.append(job)
+        yield from local.do(job, shards, watch)
+
+    predict_shards(job(model, out), [inputs], first)
+    old = (out / "_nestree" / "done" / "z.jsonl.json").read_bytes()
+    run(model, inputs, out, again=True, options=Options(flat="best"))
+    shard = next(one for one in shards_of(inputs, out) if one.name == "z.jsonl")
+    (out / "z.jsonl").unlink()
+    late = Worker(jobs[0]).do(shard)
+    assert late.hopeless
+    assert "another run has taken over this folder" in str(late.error)
+    assert not (out / "z.jsonl").exists()
+    run(model, inputs, out, options=Options(flat="best"))
+    (out / "_nestree" / "done" / "z.jsonl.json").write_bytes(old)  # of the first run, and of an output as large
+    again = run(model, inputs, out, options=Options(flat="best"))
+    assert [receipt.name for receipt in again.done] == ["z.jsonl"]
+
+
+def test_a_run_that_got_nowhere_binds_nobody(model: Path, inputs: Path, out: Path, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "damaged")
+    weights = tmp_path / "damaged" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"damaged/model\.safetensors: the weights are damaged") as caught:
+        run(tmp_path / "damaged", inputs, out)
+    assert "\n" not in str(caught.value)
+    begun = (out / "_nestree" / "run.json").read_bytes()
+    with pytest.raises(DataError, match="the weights are damaged"):
+        run(tmp_path / "damaged", inputs, out)
+    assert (out / "_nestree" / "run.json").read_bytes() == begun  # the same run, whose workers may live
+    assert len(run(model, inputs, out).done) == 4
+
+
+def test_links_that_lead_nowhere_are_named(model: Path, inputs: Path, out: Path) -> None:
+    (inputs / "circle.jsonl").symlink_to(inputs / "circle.jsonl")
+    (inputs / "nowhere.parquet").symlink_to(inputs / "gone")
+    done = run(model, inputs, out)
+    assert len(done.done) == 4
+    assert [receipt.name for receipt in done.failed] == ["circle.jsonl", "nowhere.parquet"]
+    assert all(str(inputs / receipt.name) in str(receipt.error) for receipt in done.failed)
+
+
+def test_an_output_that_is_its_input_by_a_link_is_refused(model: Path, inputs: Path, out: Path) -> None:
+    run(model, inputs, out)
+    (inputs / "z.jsonl").unlink()
+    (inputs / "z.jsonl").symlink_to(out / "z.jsonl")
+    with pytest.raises(DataError, match="the output would replace its input"):
+        run(model, inputs, out)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_one_line(
+    model: Path, inputs: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["predict", str(model), str(inputs), "--engine", "local", "--output", str(out), "--device", "cuda"]
+    assert main(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: the model cannot be moved to the device 'cuda': ")
+    assert line.endswith("Use --device cpu, or leave it out.")
+
+
+def test_what_is_written_can_be_read_by_others(model: Path, inputs: Path, out: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        run(model, inputs, out)
+    finally:
+        os.umask(before)
+    files = [path for path in out.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".json", ".parquet", ".jsonl"}
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o644}
 
 
 def test_two_runs_do_not_write_to_one_folder(model: Path, inputs: Path, out: Path) -> None:
@@ -215,10 +358,17 @@ def test_a_process_that_is_stopped_in_a_shard_loses_nothing(
     process = cases.start(model, tmp_path / "in", "--engine", "local", "--output", out)
     deadline = time.monotonic() + 120
     of_long = out / "_nestree" / "unfinished" / "long.parquet"
-    while not (markers(out) and of_long.exists()) and time.monotonic() < deadline:
+    while not (markers(out) and of_long.exists()):
         assert process.poll() is None, cases.finish(process)
+        assert time.monotonic() < deadline, "the long shard was not begun in time"
         time.sleep(0.005)
+    process.send_signal(signal.SIGSTOP)
+    _, state = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(state), "the process has ended before it could be held"
+    assert markers(out) == 1, "the process was held too late: the long shard is done"
     process.send_signal(number)
+    if number != signal.SIGKILL:
+        process.send_signal(signal.SIGCONT)
     status, said = cases.finish(process)
     assert status == {signal.SIGKILL: -9, signal.SIGINT: 130}[signal.Signals(number)], said
     assert "Traceback" not in said
@@ -243,6 +393,8 @@ def test_a_process_that_is_stopped_in_a_shard_loses_nothing(
         (["--engine", "local", "--output", "o", "--to", "conll"], "shards are jsonl or parquet, not 'conll'"),
         (["--engine", "local", "--output", "o", "--trees"], "trees are written as JSON Lines only.*--to jsonl"),
         (["--engine", "local", "--output", "o", "--set", "colour=red"], "has no option 'colour'"),
+        (["--engine", "local", "--output", "o", "--threshold", "DOG=0.5"], "a threshold for 'DOG', and the model has"),
+        (["--engine", "local", "--output", "o", "--threshold", "1.5"], "is 1.5; it is a probability, from 0 to 1"),
     ],
 )
 def test_options_that_make_no_sense_are_one_line(
@@ -260,6 +412,18 @@ def test_options_that_make_no_sense_are_one_line(
     assert main(["predict", str(model), str(inputs), *arguments]) == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert re.search(message, error), error
+    assert not (tmp_path / "o" / "_nestree" / "run.json").exists()
+
+
+def test_trees_of_a_model_that_has_none_are_refused(model: Path, inputs: Path, out: Path, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    shutil.copytree(model, local)
+    settings = json.loads((local / "nestree.json").read_text())
+    settings["model"]["loss"] = "local"
+    (local / "nestree.json").write_text(json.dumps(settings))
+    with pytest.raises(DataError, match=f"{local}: a model with loss = local has no trees"):
+        run(local, inputs, out, to="jsonl", options=Options(trees=True))
+    assert not out.exists()
 
 
 def test_trees_and_ranges_read_in_windows_are_in_the_output(model: Path, tmp_path: Path, out: Path) -> None:

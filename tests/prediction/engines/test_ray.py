@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +23,7 @@ from nestree.model import NestedNER
 from nestree.prediction.engines import EngineError, cluster, predict_shards
 from nestree.prediction.engines import ray as on_ray
 from nestree.prediction.engines.cluster import Pool, Pulse
+from nestree.prediction.engines.progress import Watch
 from nestree.prediction.engines.shards import Shard
 from tests.prediction.engines import cases
 from tests.prediction.engines.cases import attempts, expected, found_in, job, markers, outputs, write_parquet
@@ -50,16 +51,26 @@ def workers(driver: psutil.Process) -> list[psutil.Process]:
     return found
 
 
+def within_a_shard(out: Path) -> bool:
+    """Whether an attempt is going on of a shard that has no marker yet."""
+    state = out / "_nestree"
+    names = {one.parent.relative_to(state / "unfinished").as_posix() for one in attempts(out)}
+    return any(not (state / "done" / f"{name}.json").exists() for name in names)
+
+
 def killed_within_a_shard(driver: psutil.Process, out: Path) -> bool:
     """Kills a worker, if it can be held while it is in the middle of a shard."""
-    for worker in workers(driver):
-        worker.suspend()
-    held = bool(attempts(out)) and bool(workers(driver))
-    for number, worker in enumerate(workers(driver)):
-        if held and number == 0:
-            worker.kill()
-        else:
-            worker.resume()
+    there = workers(driver)
+    for worker in there:
+        with suppress(psutil.NoSuchProcess):
+            worker.suspend()
+    held = bool(there) and within_a_shard(out)
+    for number, worker in enumerate(there):
+        with suppress(psutil.NoSuchProcess):
+            if held and number == 0:
+                worker.kill()
+            else:
+                worker.resume()
     return held
 
 
@@ -226,6 +237,39 @@ def test_as_many_workers_as_there_is_room_for() -> None:
     assert cluster.room(fake_ray(CPU=4.0), Pool(workers=9, address="auto"), 100) == (9, 0.0)
     with pytest.raises(EngineError, match=r"no room for 1 workers with 1 CPUs and 1 GPUs each.* 4 CPUs and 0 GPUs"):
         cluster.room(fake_ray(CPU=4.0), Pool(gpus=1), 100)
+
+
+def test_a_cluster_without_room_is_waited_for_and_that_is_said() -> None:
+    said: list[str] = []
+    assert cluster.room(fake_ray(CPU=4.0), Pool(gpus=1, address="auto"), 100, said.append) == (1, 1)
+    assert said == ["waiting: the cluster has 4 CPUs and 0 GPUs, and a worker needs 1 CPUs and 1 GPUs"]
+    assert cluster.room(fake_ray(CPU=4.0), Pool(workers=9, address="auto"), 100, said.append) == (9, 0.0)
+    assert len(said) == 1
+
+
+def test_no_gpus_are_taken_for_work_on_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Pool] = []
+
+    def no_room(ray: Any, pool: Pool, *others: Any) -> Any:
+        asked.append(pool)
+        raise EngineError("full")
+
+    monkeypatch.setattr(on_ray, "ray_module", fake_ray)
+    monkeypatch.setattr(on_ray, "connected", lambda ray, address: nullcontext(Pulse(None)))
+    monkeypatch.setattr(on_ray, "room", no_room)
+    for given in (Pool(), Pool(gpus=0.5)):
+        with pytest.raises(EngineError):
+            next(on_ray._do(given, job(tmp_path, tmp_path), [], Watch([])))
+    assert [pool.gpus for pool in asked] == [0, 0.5]
+
+
+def test_rows_that_take_long_are_no_silence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        pulse = Pulse(there.getsockname(), silence=60)
+    pulse._heard -= 120  # whoever gets the row takes two minutes over it
+    found = on_ray._while_it_lives(iter([{"name": "a"}, {"name": "b"}]), pulse)
+    assert [row["name"] for row in found] == ["a", "b"]
+    assert not pulse.gone()
 
 
 def test_a_worker_that_cannot_load_its_model_says_so_once(tmp_path: Path) -> None:

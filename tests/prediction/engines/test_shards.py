@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +31,42 @@ def named(folder: Path, to: str | None = None) -> list[str]:
 def test_a_folder_is_searched_for_shards_and_for_nothing_else(tmp_path: Path) -> None:
     touched(tmp_path, "a.parquet", "b/c.jsonl.gz", "b/_SUCCESS", "b/.d.jsonl", "_old/e.jsonl", "out/f.jsonl", "g.txt")
     assert named(tmp_path) == ["a.parquet", "b/c.jsonl.gz"]
+
+
+def test_folders_that_are_links_are_searched_and_circles_end(tmp_path: Path) -> None:
+    touched(tmp_path, "in/a.jsonl", "elsewhere/b.jsonl", "out/c.jsonl")
+    (tmp_path / "in" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "in" / "circle").symlink_to(tmp_path / "in")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "in")
+    (tmp_path / "in" / "results").symlink_to(tmp_path / "out")
+    assert [path.name for path in sources([tmp_path / "in"], tmp_path / "out")] == ["a.jsonl", "b.jsonl"]
+
+
+def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touched(tmp_path, "in/a.jsonl", "in/closed/b.jsonl")
+    scandir = os.scandir
+
+    def refusing(path: Any) -> Any:  # for whoever may read everything
+        if str(path).endswith("closed"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(DataError, match=r"in/closed: this folder cannot be read: Permission denied\."):
+        sources([tmp_path / "in"], tmp_path / "out")
+
+
+def test_files_that_are_links_keep_their_names_and_come_once(tmp_path: Path) -> None:
+    touched(tmp_path, "blobs/0a1b", "blobs/2c3d")
+    (tmp_path / "snapshot" / "train").mkdir(parents=True)
+    for name, blob in (("train/part-0.parquet", "0a1b"), ("train/part-1.jsonl", "2c3d"), ("twice.parquet", "0a1b")):
+        (tmp_path / "snapshot" / name).symlink_to(tmp_path / "blobs" / blob)
+    files = sources([tmp_path / "snapshot" / "train", tmp_path / "snapshot"], tmp_path / "out")
+    found = list(shards(files, tmp_path / "snapshot"))
+    assert [(one.name, one.format) for one in found] == [
+        ("train/part-0.parquet", "parquet"),
+        ("train/part-1.jsonl", "jsonl"),
+    ]
 
 
 def test_files_of_one_name_in_two_folders_stay_apart(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -115,27 +115,40 @@ class Pulse:
         self._silence = silence
         self._heard = time.monotonic()
 
+    def heard(self) -> None:
+        """Something came from it."""
+        self._heard = time.monotonic()
+
     def gone(self) -> bool:
         """Asks; call it every second or so."""
         if self._place is None or not _fault(self._place):
-            self._heard = time.monotonic()
+            self.heard()
         return time.monotonic() - self._heard >= self._silence
 
 
-def room(ray: Any, pool: Pool, shards: int) -> tuple[int, float]:
+def room(ray: Any, pool: Pool, shards: int, say: Callable[[str], None] = lambda line: None) -> tuple[int, float]:
     """How many workers, and the GPUs of each.
 
+    Args:
+        ray: the module, connected.
+        pool: what is asked for.
+        shards: there are no more workers than those.
+        say: is told if a cluster has no room for a single worker now. It may grow, and is waited for.
+
     Raises:
-        EngineError: this machine is too small for them. A cluster may grow, and is waited for.
+        EngineError: this machine is too small for them.
     """
     there = ray.cluster_resources()
     gpus = pool.gpus if pool.gpus is not None else min(1.0, there.get("GPU", 0.0))
     needed = {"CPU": float(pool.cpus), "GPU": gpus}
     fit = min(int(there.get(name, 0.0) / amount) for name, amount in needed.items() if amount)
+    has = f"{there.get('CPU', 0.0):g} CPUs and {there.get('GPU', 0.0):g} GPUs"
+    asked = f"{pool.cpus} CPUs and {gpus:g} GPUs"
     if fit < (pool.workers or 1) and not pool.address:
-        has = f"{there.get('CPU', 0.0):g} CPUs and {there.get('GPU', 0.0):g} GPUs"
-        asked = f"{pool.workers or 1} workers with {pool.cpus} CPUs and {gpus:g} GPUs each"
-        raise EngineError(f"there is no room for {asked}: this machine has {has}. Ask for less.")
+        what = f"there is no room for {pool.workers or 1} workers with {asked} each"
+        raise EngineError(f"{what}: this machine has {has}. Ask for less.")
+    if fit < 1:
+        say(f"waiting: the cluster has {has}, and a worker needs {asked}")
     return min(pool.workers or max(1, fit), shards), gpus
 
 

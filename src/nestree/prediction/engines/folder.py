@@ -3,21 +3,24 @@
 ::
 
     part-0.parquet                       an output: it is there when it is complete, and never before
-    _nestree/run.json                    model and settings of the run; others are refused
+    _nestree/run.json                    model and settings of the run, which others are refused, and a name for it
     _nestree/done/part-0.parquet.json    the marker of a shard that is done: what was read and written
     _nestree/unfinished/part-0.parquet/  one folder for each attempt that is going on, or whose process died
 
 An output gets its name first and its marker after. Whatever dies in between is done again, and the same file is
-replaced by the same: every document comes out once. Most readers of folders pass over names that begin with "_".
+replaced by the same: every document comes out once. A marker counts in the run that it names alone: a worker that lives
+on after --force has begun another one changes nothing. Most readers of folders pass over names that begin with "_".
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,15 +61,21 @@ class Receipt:
     notes: tuple[str, ...] = ()
 
 
+class TakenOverError(DataError):
+    """The folder belongs to another run now."""
+
+
 class OutputFolder:
     """The outputs of a run, and what is known about them.
 
     Args:
         path: where they are.
+        run: the name of the run, as ``begin`` has set it for whoever began the run.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: str = "") -> None:
         self.path = path
+        self.run = run
         self._state = path / STATE
 
     # --- A run ---
@@ -89,20 +98,24 @@ class OutputFolder:
             again: forget what is done, and start over.
 
         Raises:
-            DataError: the folder holds something else, or a run with other settings.
+            DataError: the folder holds something else, or a run with other settings, of which something is done.
         """
-        run = self._state / "run.json"
-        if again and run.exists():
-            self._forget()
+        run, now = self._state / "run.json", json.loads(json.dumps(dict(settings)))
+        if run.exists() and (again or not (self._any_done() or _began_with(run, root, now))):
+            self._forget()  # as one that never got anywhere binds nobody
         if not run.exists():
-            _write_json(run, {"root": str(root), "settings": dict(settings)})
+            _write_json(run, {"root": str(root), "run": f"{_digest(now)}-{uuid.uuid4().hex}", "settings": now})
         try:
             before = _read_json(run)
         except (OSError, ValueError):
             advice = "Name another folder, or start over with --force."
             raise DataError("what the folder was begun with cannot be read", path=run, advice=advice) from None
-        _compare(self.path, before.get("settings", {}), json.loads(json.dumps(dict(settings))))
-        shutil.rmtree(self._unfinished, ignore_errors=True)  # of processes that died in another run
+        _compare(self.path, before.get("settings", {}), now)
+        self.run = before.get("run", "")
+        for name in self._attempted():  # by processes that died in another run, perhaps between name and marker
+            if not (self._done / f"{name}.json").exists():
+                (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self._unfinished, ignore_errors=True)
         return Path(before.get("root", root))
 
     @contextmanager
@@ -126,22 +139,47 @@ class OutputFolder:
 
     def _forget(self) -> None:
         """Removes the outputs that have markers, or that died before they got one, and all markers."""
-        names = [
-            marker.relative_to(self._done).as_posix().removesuffix(".json") for marker in self._done.rglob("*.json")
-        ]
-        names += [one.parent.relative_to(self._unfinished).as_posix() for one in self._unfinished.rglob(f"{ATTEMPT}*")]
-        for name in names:
+        for name in [*self._marked(), *self._attempted()]:
             (self.path / name).unlink(missing_ok=True)
         for part in (self._done, self._unfinished):
             shutil.rmtree(part, ignore_errors=True)
         (self._state / "run.json").unlink()
+
+    def without_source(self, known: Iterable[str]) -> list[str]:
+        """Outputs that are done and whose inputs are not there any more.
+
+        Args:
+            known: outputs whose inputs are there; they are not looked at.
+        """
+        found = []
+        for name in sorted(set(self._marked()) - set(known)):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                if not Path(_read_json(self._done / f"{name}.json")["source"]).exists() and (self.path / name).exists():
+                    found.append(name)
+        return found
+
+    def _any_done(self) -> bool:
+        return next(self._marked(), None) is not None
+
+    def _marked(self) -> Iterator[str]:
+        for marker in self._done.rglob("*.json"):
+            yield marker.relative_to(self._done).as_posix().removesuffix(".json")
+
+    def _attempted(self) -> set[str]:
+        """A worker that lives on takes folders away meanwhile: that is no error here."""
+        return {
+            Path(place).relative_to(self._unfinished).as_posix()
+            for place, folders, _ in os.walk(self._unfinished)
+            if any(name.startswith(ATTEMPT) for name in folders)
+        }
 
     # --- A shard ---
 
     def receipt(self, shard: Shard) -> Receipt | None:
         """What the marker of a shard says; None if the shard has to be done.
 
-        It has to, if its input has changed since, or if its output is not there as it was written.
+        It has to, if its input has changed since, if another run wrote it, or if its output is not there as it was
+        written.
         """
         try:
             values = _read_json(self._marker(shard))
@@ -149,8 +187,8 @@ class OutputFolder:
             output = (self.path / shard.name).stat()
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        same = values.get("fingerprint") == shard.fingerprint and output.st_size == found.output_size
-        return found if same else None
+        same_input = values.get("fingerprint") == shard.fingerprint and values.get("run", "") == self.run
+        return found if same_input and output.st_size == found.output_size else None
 
     def was_done(self, shard: Shard) -> bool:
         """Whether there is a marker of the shard, even if it has to be done again."""
@@ -174,16 +212,35 @@ class OutputFolder:
                 folder.rmdir()
 
     def finish(self, shard: Shard, written: Path, receipt: Receipt) -> None:
-        """Gives a complete output its name, and then its marker."""
+        """Gives a complete output its name, and then its marker.
+
+        Raises:
+            TakenOverError: the folder is not of this run any more; nothing is written.
+        """
         target = self.path / shard.name
         target.parent.mkdir(parents=True, exist_ok=True)
         marker = self._marker(shard)
         _to_disk(written)
+        self._check_run()
         written.replace(target)
         _to_disk(target.parent)
-        values = {"source": shard.source, "fingerprint": shard.fingerprint, "receipt": asdict(receipt)}
+        values = {
+            "source": shard.source,
+            "fingerprint": shard.fingerprint,
+            "run": self.run,
+            "receipt": asdict(receipt),
+        }
         marker.parent.mkdir(parents=True, exist_ok=True)
         _write_json(marker, values)
+
+    def _check_run(self) -> None:
+        try:
+            same = _read_json(self._state / "run.json").get("run", "") == self.run
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            advice = "Wait for it, or name another folder."
+            raise TakenOverError("another run has taken over this folder", path=self.path, advice=advice)
 
     def _marker(self, shard: Shard) -> Path:
         return self._done / f"{shard.name}.json"
@@ -195,6 +252,14 @@ class OutputFolder:
     @property
     def _unfinished(self) -> Path:
         return self._state / "unfinished"
+
+
+def _began_with(run: Path, root: Path, settings: Mapping[str, Any]) -> bool:
+    try:
+        before = _read_json(run)
+    except (OSError, ValueError):
+        return False
+    return before.get("settings") == settings and before.get("root") == str(root)
 
 
 def _compare(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -218,13 +283,17 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:
     """So that nobody ever reads half of it, not even after the machine went down."""
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".unfinished")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.unfinished")
+    with unfinished.open("x", encoding="utf-8") as stream:
         stream.write(json.dumps(values, indent=1) + "\n")
         stream.flush()
         os.fsync(stream.fileno())
-    Path(name).replace(path)
+    unfinished.replace(path)
     _to_disk(path.parent)
+
+
+def _digest(settings: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _to_disk(path: Path) -> None:

@@ -20,6 +20,7 @@ class Watch:
         shards: all that have to be done now.
         show: gets the line; whoever shows it decides how often. None: nobody looks.
         clock: seconds.
+        say: gets lines about what an engine waits for, each once.
     """
 
     def __init__(
@@ -27,7 +28,9 @@ class Watch:
         shards: Iterable[Shard],
         show: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
+        self.say = say
         self._sizes = {shard.name: shard.size for shard in shards}
         self._show = show
         self._clock = clock

@@ -44,8 +44,10 @@ def engine(pool: Pool) -> Engine:
 
 def _do(pool: Pool, job: Job, shards: Sequence[Shard], watch: Watch) -> Generator[Receipt, None, None]:
     ray = ray_module()
+    if job.device == "cpu" and pool.gpus is None:
+        pool = replace(pool, gpus=0)  # they would be taken from others, and stand idle
     with connected(ray, pool.address) as pulse:
-        size, gpus = room(ray, pool, len(shards))
+        size, gpus = room(ray, pool, len(shards), watch.say)
         if not gpus and job.device == "auto":
             job = replace(job, device="cpu")
         reports = ray.remote(_Reports).options(num_cpus=0, max_restarts=-1).remote()
@@ -114,7 +116,7 @@ def _watched(ray: Any, reports: Any, watch: Watch) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join(timeout=10)
+        thread.join(timeout=1)
 
 
 def _while_it_lives(rows: Iterable[dict[str, Any]], pulse: Pulse) -> Iterator[dict[str, Any]]:
@@ -146,5 +148,6 @@ def _while_it_lives(rows: Iterable[dict[str, Any]], pulse: Pulse) -> Iterator[di
             if isinstance(found, BaseException):
                 raise EngineError(f"Ray gave up: {first_line(found)}. {AGAIN}") from found
             yield found
+            pulse.heard()  # however long that took: nobody asked in the meantime
     finally:
         stop.set()

@@ -43,29 +43,31 @@ class Shard:
 def sources(inputs: Iterable[Path], output: Path, form: str | None = None) -> list[Path]:
     """All input files, each once: those named, and of folders those with a known ending.
 
-    In folders, names that begin with "_" or "." are passed over, as other tools do, and so is the output.
+    Files that are links keep the names of the links: what they point to is often called by its checksum. In folders,
+    names that begin with "_" or "." are passed over, as other tools do, and so is the output.
 
     Args:
         inputs: files and folders.
         output: the output folder.
         form: the format of the files; left out, their endings say it.
     """
-    found: dict[Path, None] = {}
+    found: dict[str, Path] = {}  # by where they really are; links in a circle are somewhere too
     for path in inputs:
         if path.is_dir():
-            inside = [one.resolve() for one in _files(path, output.resolve())]
+            inside = list(_files(_absolute(path), output.resolve()))
             if not inside:
                 endings = ", ".join(ENDINGS)
                 raise DataError("there are no shards in this folder", path=path, advice=f"Shards end in {endings}.")
-            found |= dict.fromkeys(inside)
+            for one in inside:
+                found.setdefault(os.path.realpath(one), one)
         elif path.is_file():
-            if form is None and not _format(path):
+            if form is None and not format_of(path):
                 advice = f"Known are {', '.join(ENDINGS)}, also with {', '.join(COMPRESSIONS)}; or use --format."
                 raise DataError("the ending does not say which format it is", path=path, advice=advice)
-            found[path.resolve()] = None
+            found.setdefault(os.path.realpath(path), _absolute(path))
         else:
             raise DataError("there is no such file or folder", path=path)
-    return list(found)
+    return list(found.values())
 
 
 def common_folder(files: Sequence[Path]) -> Path:
@@ -87,24 +89,43 @@ def shards(files: Iterable[Path], root: Path, form: str | None = None, to: str |
     """
     names: dict[str, Path] = {}
     for file in files:
-        found = form or _format(file)
+        found = form or format_of(file)
         name = _output_name(file.relative_to(root), found, to or found)
         if name in names:
             what = f"the output of this file and of {names[name]} would be the same, {name}"
             raise DataError(what, path=file, advice="Rename one, or write to two folders.")
         names[name] = file
-        size, fingerprint = _fingerprint(file)
+        size, fingerprint = fingerprint_of(file)
         yield Shard(str(file), found, name, size, fingerprint)
 
 
 def _files(folder: Path, output: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(one for one in folders if one[0] not in "_." and Path(place, one).resolve() != output)
-        yield from (Path(place, one) for one in sorted(names) if one[0] not in "_." and _format(Path(one)))
+    """In folders that are links too, each folder once, so that links in a circle come to an end."""
+    seen = {folder.resolve(), output}
+    for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        inside = [Path(place, one) for one in folders if one[0] not in "_."]
+        folders.clear()
+        for one in sorted(inside, key=Path.is_symlink):
+            if (real := one.resolve()) not in seen:
+                seen.add(real)
+                folders.append(one.name)
+        folders.sort()
+        yield from (Path(place, one) for one in sorted(names) if one[0] not in "_." and format_of(Path(one)))
 
 
-def _format(path: Path) -> str:
-    """By the ending; "" if it says nothing. Parquet files compress what is in them."""
+def _refuse(error: OSError) -> None:
+    """Passed over, a folder that cannot be read would be missing from the output without a word."""
+    what = f"this folder cannot be read: {error.strerror or error}"
+    raise DataError(what, path=error.filename, advice="Make it readable, or name the folders beside it.") from None
+
+
+def _absolute(path: Path) -> Path:
+    """As it is given; only ".." after a link needs to know where that leads."""
+    return path.resolve() if ".." in path.parts else path.absolute()
+
+
+def format_of(path: Path) -> str:
+    """The format of a file, by its ending; "" if it says nothing. Parquet files compress what is in them."""
     bare = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     found = ENDINGS.get(bare.suffix, "")
     return "" if found == "parquet" and bare != path else found
@@ -118,7 +139,7 @@ def _output_name(name: Path, form: str, to: str) -> str:
     return f"{stem.as_posix()}.{to}{compression}"
 
 
-def _fingerprint(file: Path) -> tuple[int, str]:
+def fingerprint_of(file: Path) -> tuple[int, str]:
     """Its size, and what tells it from others. Quick, and the same for a copy.
 
     Nothing of a file that cannot be opened: whoever reads the shard will say so.

@@ -15,10 +15,10 @@ from nestree.data.errors import DataError
 from nestree.data.formats import get
 from nestree.data.formats.records import write_lines
 from nestree.model import NestedNER
-from nestree.model.errors import first_line
+from nestree.model.errors import ModelError, first_line
 from nestree.prediction.engines.core import predict_batches
-from nestree.prediction.engines.folder import ATTEMPTS, OutputFolder, Receipt
-from nestree.prediction.engines.shards import Shard
+from nestree.prediction.engines.folder import ATTEMPTS, OutputFolder, Receipt, TakenOverError
+from nestree.prediction.engines.shards import Shard, fingerprint_of
 from nestree.prediction.output import as_document, as_object
 from nestree.prediction.predict import Options
 from nestree.prediction.results import Prediction
@@ -41,6 +41,7 @@ class Job:
         reading: options of the inputs' format; annotation is ignored unless they say otherwise.
         to: "parquet" or "jsonl", the format of outputs; None: that of each input.
         device: "auto", "cpu", "cuda", ...
+        run: the name of the run that outputs belong to; ``predict_shards`` sets it.
     """
 
     model: Path
@@ -49,6 +50,7 @@ class Job:
     reading: Mapping[str, str] = field(default_factory=dict)
     to: str | None = None
     device: str = "auto"
+    run: str = ""
 
     @property
     def read_options(self) -> dict[str, str]:
@@ -75,6 +77,9 @@ class Worker:
     Args:
         job: what is to be predicted.
         threads: that a CPU may use; None: as many as torch likes.
+
+    Raises:
+        DataError: the device is not there, or the model cannot be loaded.
     """
 
     def __init__(self, job: Job, threads: int | None = None) -> None:
@@ -84,8 +89,8 @@ class Worker:
             torch.set_num_threads(threads)
         device = ("cuda" if torch.cuda.is_available() else "cpu") if job.device == "auto" else job.device
         self.job = job
-        self.model = NestedNER.from_pretrained(job.model).to(device).eval()
-        self._folder = OutputFolder(job.output)
+        self.model = _on_device(_loaded(job.model), device)
+        self._folder = OutputFolder(job.output, job.run)
 
     def do(self, shard: Shard, progress: Callable[[int], None] | None = None) -> Receipt:
         """Predicts a shard, unless that is done. What is wrong with it is in the receipt: other shards go on.
@@ -108,7 +113,7 @@ class Worker:
         try:
             return self._done(shard, died + 1, progress)
         except (DataError, OSError) as error:
-            return _failed(shard, error, hopeless=_disk_is_full(error))
+            return _failed(shard, error, hopeless=isinstance(error, TakenOverError) or _disk_is_full(error))
         except torch.OutOfMemoryError:
             what = f"the memory of {self.model.device} does not suffice"
             return _failed(shard, DataError(what, path=shard.source, advice="Use a smaller --budget or --max-words."))
@@ -118,6 +123,7 @@ class Worker:
 
     def _done(self, shard: Shard, attempt: int, progress: Callable[[int], None] | None) -> Receipt:
         began, counts, report = time.monotonic(), _Counts(progress), Report(keep=3)
+        _check_same(shard)
         with self._folder.attempt(shard) as path:
             documents = get(shard.format).read(Path(shard.source), self.job.read_options, report)
             batches = predict_batches(self.model, _lists(documents, BATCH), self.job.options)
@@ -133,6 +139,32 @@ class Worker:
             )
             self._folder.finish(shard, path, receipt)
         return receipt
+
+
+def _loaded(folder: Path) -> NestedNER:
+    try:
+        return NestedNER.from_pretrained(folder)
+    except ModelError as error:
+        raise DataError(error.what, path=error.path, advice=error.advice) from None
+    except (ValueError, TypeError, KeyError, RuntimeError) as error:
+        advice = "Was it saved to the end, and by this version of nestree?"
+        raise DataError(f"the model cannot be loaded: {first_line(error)}", path=folder, advice=advice) from error
+
+
+def _on_device(model: NestedNER, device: str) -> NestedNER:
+    try:
+        return model.to(device).eval()
+    except (AssertionError, RuntimeError) as error:  # both, by how torch was built
+        what = f"the model cannot be moved to the device {device!r}: {first_line(error)}"
+        raise DataError(what, advice="Use --device cpu, or leave it out.") from None
+
+
+def _check_same(shard: Shard) -> None:
+    """Refuses another file in the shard's place. Of one that cannot be opened, its reader says more."""
+    _, found = fingerprint_of(Path(shard.source))
+    if found and found != shard.fingerprint:
+        what = "this is not the file that the run began with: it has changed since, or this machine sees another there"
+        raise DataError(what, path=shard.source, advice="Run the same command again, with the same files everywhere.")
 
 
 class _Counts:
