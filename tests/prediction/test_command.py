@@ -18,16 +18,8 @@ import pytest
 from nestree.cli import predict
 from nestree.cli.main import main
 from nestree.data import read
-from tests.prediction.test_trees import sure
 
 LINES = ["Anna of the acme club.", "", "Bo runs."]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    sure(folder, decoding="mbr").save_pretrained(folder / "saved")
-    return folder / "saved"
 
 
 @pytest.fixture

@@ -19,13 +19,6 @@ LINES = ["Anna of the acme club.", "", "Bo runs.", "The club of Bo runs.", "Bo r
 WRITTEN = sorted(name for name, form in FORMATS.items() if form.write)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    sure(folder, decoding="mbr").save_pretrained(folder / "saved")
-    return folder / "saved"
-
-
 @pytest.fixture
 def pool(tmp_path: Path) -> Path:
     path = tmp_path / "pool.txt"
