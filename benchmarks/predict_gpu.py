@@ -1,10 +1,11 @@
 """Prediction on a GPU: what trees add to the encoder's time, and how busy the host keeps the GPU.
 
-    python -m benchmarks.predict_gpu dev.data --encoder FOLDER     # the embedded MiniLM if left out
+    python -m benchmarks.predict_gpu MODEL dev.data
 
-Beside the encoder with its weights, ones of the shape of BERT-base and BERT-large with random weights. Decoding is
-timed on batches of 64 as the corpus has them, as the GPU's own time (CUDA events around many runs, Python left
-behind); `busy` is the time of all kernels over the wall-clock time of predicting every sentence, words to entities.
+Beside a trained model, encoders of the shape of BERT-base and BERT-large with random weights. Decoding is timed on
+batches of 64 as the corpus has them, as the GPU's own time (CUDA events around many runs, Python left behind). `busy`
+is the time in which some kernel runs (by the profiler, for the corpus once) over the time of the clock (without it, as
+it slows the host down) for a stream of sentences, the corpus several times over, from words to entities.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ import torch
 from benchmarks.measure import environment, graph_ms, table, write_json
 from nestree.crf import TreeCRF, normalize_potentials
 from nestree.data import Document, read
-from nestree.model import ModelConfig, NestedNER
+from nestree.model import NestedNER
 from nestree.model.pieces import Batch
 from nestree.prediction import annotate
 
@@ -31,12 +33,12 @@ SHAPES = {"BERT-base": (12, 768, 12), "BERT-large": (24, 1024, 16)}
 COLUMNS = ["encoder", "precision", "encoder_ms", "trees_ms", "trees_share", "sentences_per_second", "busy"]
 
 
-def models(config: ModelConfig) -> Iterator[tuple[str, NestedNER]]:
-    """The encoder with its weights, then larger shapes."""
+def models(folder: Path) -> Iterator[tuple[str, NestedNER]]:
+    """A trained model, then larger shapes."""
     from transformers import BertConfig, BertModel
 
-    real = NestedNER.create(config)
-    yield Path(config.encoder).name, real
+    real = NestedNER.from_pretrained(folder)
+    yield "trained", real
     for name, (layers, width, heads) in SHAPES.items():
         settings = BertConfig(
             vocab_size=real.encoder.model.config.vocab_size,  # type: ignore[union-attr, arg-type]
@@ -45,7 +47,7 @@ def models(config: ModelConfig) -> Iterator[tuple[str, NestedNER]]:
             num_attention_heads=heads,
             intermediate_size=4 * width,
         )
-        yield name, NestedNER(config, BertModel(settings, add_pooling_layer=False), real.tokenizer)
+        yield name, NestedNER(real.config, BertModel(settings, add_pooling_layer=False), real.tokenizer)
 
 
 @torch.inference_mode()
@@ -63,16 +65,24 @@ def shares(model: NestedNER, batch: Batch) -> tuple[float, float]:
 
 
 def busy(run: Callable[[], object]) -> float:
-    """The time of all kernels over that of the clock."""
+    """Seconds in which some kernel ran."""
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as found:
-        began = time.perf_counter()
         run()
         torch.cuda.synchronize()
-        seconds = time.perf_counter() - began
-    return sum(event.self_device_time_total for event in found.key_averages()) / 1e6 / seconds
+    ranges = sorted((event.time_range.start, event.time_range.end) for event in found.events() if on_gpu(event))
+    total = last = 0.0
+    for start, end in ranges:
+        total += max(0.0, end - max(start, last))
+        last = max(last, end)
+    return total / 1e6
+
+
+def on_gpu(event: Any) -> bool:
+    """Whether it is a kernel or a copy, and no call of one."""
+    return bool(event.device_type.name == "CUDA")
 
 
 @contextmanager
@@ -82,7 +92,7 @@ def precision(name: str) -> Iterator[None]:
         yield
 
 
-def measure(name: str, model: NestedNER, documents: list[Document], how: str) -> dict[str, Any]:
+def measure(name: str, model: NestedNER, documents: list[Document], how: str, times_over: int) -> dict[str, Any]:
     """One row."""
     model = model.cuda().eval()
     words = sorted((list(one.words) for one in documents), key=len)
@@ -91,16 +101,17 @@ def measure(name: str, model: NestedNER, documents: list[Document], how: str) ->
     with precision(how):
         pairs = [shares(model, batch) for batch in batches]
 
-        def everything() -> int:
-            return sum(len(document.entities) for document in annotate(model, documents))
+        def everything(times_over: int) -> int:
+            stream = chain.from_iterable(repeat(documents, times_over))
+            return sum(len(document.entities) for document in annotate(model, stream))
 
-        everything()
+        everything(1)
         times = []
         for _ in range(3):
             began = time.perf_counter()
-            everything()
+            everything(times_over)
             times.append(time.perf_counter() - began)
-        share_busy = busy(everything)
+        kernels = times_over * busy(lambda: everything(1))  # to read its record takes long
     encoder, trees = (sum(one[at] for one in pairs) for at in (0, 1))
     return {
         "encoder": name,
@@ -108,31 +119,31 @@ def measure(name: str, model: NestedNER, documents: list[Document], how: str) ->
         "encoder_ms": round(encoder / len(pairs), 3),
         "trees_ms": round(trees / len(pairs), 4),
         "trees_share": round(trees / encoder, 4),
-        "sentences_per_second": round(len(documents) / statistics.median(times)),
-        "busy": round(share_busy, 3),
+        "sentences_per_second": round(times_over * len(documents) / statistics.median(times)),
+        "busy": round(kernels / statistics.median(times), 3),
     }
 
 
 def main() -> None:
     """Measures, prints and writes JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--times", type=int, default=8, help="how often the corpus goes through (8)")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("there is no NVIDIA GPU here, or this build of torch cannot use it")
     documents = [one for one in read(options.data) if one.words]
-    labels = tuple(sorted({entity.label for one in documents for entity in one.entities}))
-    config = ModelConfig(labels, encoder=options.encoder, decoding="mbr")
-    rows = []
-    for name, model in models(config):
-        for how in ("bf16",) if name in SHAPES else ("fp32", "bf16"):
-            print(f"{name}, {how}", file=sys.stderr)
-            rows.append(measure(name, model, documents, how))
+    content = {"environment": environment(), "sentences": len(documents), "times": options.times, "batch": 64}
+    rows: list[dict[str, Any]] = []
+    for name, model in models(options.model):
+        for how in ("fp32", "bf16"):
+            rows.append(measure(name, model, documents, how, options.times))
+            print(rows[-1], file=sys.stderr)
+            where = write_json("predict-cuda", {**content, "rows": rows})
         model.cpu()
     print(table(rows, COLUMNS))
-    content = {"environment": environment(), "sentences": len(documents), "batch": 64, "rows": rows}
-    print(f"written to {write_json('predict-cuda', content)}")
+    print(f"written to {where}")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from transformers.utils import logging as transformers_logging
 
 from nestree.encoders import EMBEDDED, resolve
 from nestree.model import ModelConfig, NestedNER, encoder
-from nestree.model.encoder import WordEncoder, limit_of, load, read_tokenizer
+from nestree.model.encoder import KnownMask, WordEncoder, limit_of, load, read_tokenizer
 from nestree.model.errors import ModelError, NoModelError
 from nestree.model.pieces import Pieces
 from tests.model.tiny import LABELS
@@ -313,3 +313,22 @@ def test_a_batch_knows_its_longest_word_wherever_it_is(tmp_path: Path) -> None:
     pieces = Pieces(tiny(tmp_path)[1], 16)
     assert pieces([["ab", "c"]]).to("cpu").most == 2
     assert pieces([]).most == 1
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_mask_of_which_it_is_known_what_it_leaves_out_changes_nothing(attention: str) -> None:
+    torch.manual_seed(0)
+    made = BertModel(BertConfig(vocab_size=40, attn_implementation=attention, **SMALL)).eval()
+    pieces = torch.randint(40, (3, 6))
+    for lengths in ([6, 6, 6], [6, 3, 1]):
+        mask = (torch.arange(6) < torch.tensor(lengths)[:, None]).long()
+        known = KnownMask.of(mask, min(lengths) == 6)
+        plain, same = (made(input_ids=pieces, attention_mask=one).last_hidden_state for one in (mask, known))
+        assert torch.equal(plain, same)
+        assert type(same) is torch.Tensor
+        assert bool(known.to(torch.bool).all()) == bool(mask.all())
+
+
+def test_a_mask_is_not_asked_what_is_known() -> None:
+    assert bool(KnownMask.of(torch.zeros(2, 3), True).bool().all())
+    assert not KnownMask.of(torch.ones(2, 3), False).to(torch.bool).all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from nestree.crf import TreeCRF, backend
+from nestree.crf import TreeCRF
 from nestree.data import Document, Entity
-from nestree.model import NestedNER, Node, Span
+from nestree.model import NestedNER, Node, Span, Steps
+from nestree.model.pieces import Batch
 from nestree.prediction import PredictedEntity, Prediction, reading
 from nestree.prediction.results import flattened, nested
 from tests.model.tiny import LABELS, model
@@ -314,40 +314,78 @@ def test_latent_nodes_do_not_reach_over_the_border_of_windows() -> None:
 # --- Streams ---
 
 
-def test_two_batches_at_a_time_are_all_read_and_errors_come_through() -> None:
-    batches = [[number] for number in range(9)]
-    done: list[int] = []
-    reading._two_at_a_time(done.extend, batches)
-    assert sorted(done) == list(range(9))
+class Slow:
+    """A way to find things in two steps that tells their order, and has room for so many sentences at a time."""
 
-    def fail(numbers: list[int]) -> None:
-        raise RuntimeError(f"no room for {numbers}")
+    def __init__(self, room: int = 99) -> None:
+        self.told: list[str] = []
+        self._room, self._held = room, 0
 
-    with pytest.raises(RuntimeError, match=r"no room for \[0\]"):
-        reading._two_at_a_time(fail, batches)
-
-
-def test_what_does_not_fit_beside_another_batch_is_read_alone() -> None:
-    done: list[int] = []
-
-    def do(numbers: list[int]) -> None:
-        if threading.current_thread().name.startswith("nestree-decoder") and numbers[0] % 2:
+    def ask(self, batch: Batch) -> int:
+        if self._held + len(batch.lengths) > self._room:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        done.extend(numbers)
+        self._held += len(batch.lengths)
+        self.told.append(f"ask {len(batch.lengths)}")
+        return len(batch.lengths)
 
-    reading._two_at_a_time(do, [[number] for number in range(6)])
-    assert sorted(done) == list(range(6))
+    def make(self, asked: int) -> list[list[Span]]:
+        self._held -= asked
+        self.told.append(f"make {asked}")
+        return [[Span(0, 1, "A", 0.5)]] * asked
+
+    @property
+    def steps(self) -> Steps[Span]:
+        return Steps(self.ask, self.make)
 
 
-def test_the_backend_that_was_chosen_is_chosen_in_all_threads() -> None:
-    found: list[str] = []
+def test_answers_are_taken_some_batches_after_they_were_asked_for(found: NestedNER) -> None:
+    slow, cuts = Slow(), found.pieces.cut([["Anna"]] * 7)
+    desk, answers = reading._Desk(found, slow.steps), reading._Answers[Span](cuts)
+    desk._most = 2
+    for numbers in ([0], [1, 2], [3], [4, 5, 6]):
+        desk.ask(answers, numbers)
+    assert slow.told == ["ask 1", "ask 2", "ask 1", "make 1", "ask 3", "make 2"]
+    assert not answers.complete
+    desk.finish()
+    assert answers.complete
+    assert answers.found == [[Span(0, 1, "A", 0.5)]] * 7
 
-    def look(numbers: list[int]) -> None:
-        found.append(TreeCRF(torch.zeros(1, 2, 2, 1)).backend)
 
-    with backend("torch"):
-        reading._two_at_a_time(look, [[0], [1], [2]])
-    assert found == ["torch"] * 3
+def test_where_memory_does_not_suffice_answers_are_taken_first_and_batches_halved(found: NestedNER) -> None:
+    slow, cuts = Slow(room=3), found.pieces.cut([["Anna"]] * 9)
+    desk, answers = reading._Desk(found, slow.steps), reading._Answers[Span](cuts)
+    desk._most = 5
+    for numbers in ([0, 1], [2, 3], [4, 5, 6, 7, 8]):
+        desk.ask(answers, numbers)
+    desk.finish()
+    assert answers.found == [[Span(0, 1, "A", 0.5)]] * 9
+    assert slow.told[:4] == ["ask 2", "make 2", "ask 1", "ask 1"]
+    with pytest.raises(torch.OutOfMemoryError):
+        reading._Desk(found, Slow(room=0).steps).ask(answers, [0])
+
+
+@pytest.mark.parametrize("most", [0, 1, 4])
+def test_a_stream_gives_the_same_however_many_batches_are_under_way(
+    found: NestedNER, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    made = reading._Desk.__init__
+
+    def later(desk: Any, *arguments: Any) -> None:
+        made(desk, *arguments)
+        desk._most = most
+
+    monkeypatch.setattr(reading, "AHEAD", 3)
+    monkeypatch.setattr(reading._Desk, "__init__", later)
+    monkeypatch.setattr(reading, "_more_is_ready", lambda groups: most > 0)  # as with a GPU
+    texts = ["Anna of the acme club runs. Bo runs."] * 4 + ["The club of Anna!", "", "Bo"] * 3
+
+    def places(prediction: Prediction) -> list[tuple[int, int, str]]:
+        return [(one.start, one.end, one.label) for one in prediction]
+
+    streamed = list(map(places, found.predict_stream(texts, budget=8)))
+    assert sum(map(len, streamed)) > 20
+    monkeypatch.undo()
+    assert streamed == [places(found.predict(one)) for one in texts]
 
 
 def test_a_model_that_learns_goes_on_learning(tmp_path: Path) -> None:

@@ -2,6 +2,6 @@
 
 from nestree.model.config import ModelConfig
 from nestree.model.errors import ModelError
-from nestree.model.ner import NestedNER, Node, Span
+from nestree.model.ner import NestedNER, Node, Span, Steps
 
-__all__ = ["ModelConfig", "ModelError", "NestedNER", "Node", "Span"]
+__all__ = ["ModelConfig", "ModelError", "NestedNER", "Node", "Span", "Steps"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from nestree.model.pieces import Batch
 _FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors"]
 _WITH_OWN_ENCODER = ("t5", "mt5", "umt5")
 """Encoder-decoders whose encoder can be had by itself."""
+_MAKE_ON_CPU = ("mpnet",)
+"""Encoders that compute something of their own on a CPU first, unless they are told where."""
 _USUAL_LIMIT = 512
 """Pieces at a time, where neither the encoder nor its tokenizer knows a limit."""
 
@@ -220,6 +222,35 @@ ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 """All but cuDNN's, which takes a fifth of a second to get ready for every new shape, and sentences have many."""
 
 
+class KnownMask(Tensor):
+    """A mask of which it is known whether it leaves anything out.
+
+    Encoders of transformers ask for it, and to ask a GPU would take a wait for everything that it was asked before.
+    """
+
+    full: bool
+
+    @classmethod
+    def of(cls, mask: Tensor, full: bool) -> KnownMask:
+        """The same mask. ``full``: it leaves nothing out."""
+        known = mask.as_subclass(cls)
+        known.full = full
+        return known
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, values: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        mask = values[0] if values else None
+        if function is Tensor.all and isinstance(mask, KnownMask) and len(values) == 1 and not options:
+            return torch.tensor(mask.full)
+        with torch._C.DisableTorchFunctionSubclass():
+            result = function(*values, **(options or {}))
+        if function in (Tensor.to, Tensor.bool) and isinstance(mask, KnownMask):
+            return cls.of(result, mask.full)
+        return result
+
+
 class WordEncoder(nn.Module):
     """Vectors of words from vectors of their pieces.
 
@@ -235,9 +266,14 @@ class WordEncoder(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Shape: ``[batch, n, hidden]``; what stands outside a sentence is not defined."""
-        # What an encoder makes by itself, such as positions, it makes where the rest is: to copy it would take a wait.
-        with sdpa_kernel(ATTENTION), batch.pieces.device:
-            hidden = self.model(input_ids=batch.pieces, attention_mask=batch.attention).last_hidden_state
+        attention = batch.attention
+        if attention.is_cuda and not torch.cuda.is_current_stream_capturing():
+            attention = KnownMask.of(attention, batch.full)
+        # What these make by themselves, such as positions, they make where the rest is: to copy it would take a wait.
+        kind = getattr(self.model.config, "model_type", None)
+        here = batch.pieces.device if kind in _MAKE_ON_CPU else nullcontext()
+        with sdpa_kernel(ATTENTION), here:
+            hidden = self.model(input_ids=batch.pieces, attention_mask=attention).last_hidden_state
         flat = hidden.flatten(0, 1)
         if self.word != "mean":
             return flat[batch.first if self.word == "first" else batch.last]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
 
 from nestree.crf import Doubts, PartialTrees, TreeCRF, normalize_potentials
+from nestree.crf.kernels import later
 from nestree.crf.kernels.codes import REJECTED, mask_scores, span_grid
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import limit_of, load
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Thresholds = Sequence[float | None] | None
+Found = TypeVar("Found")
 
 
 class Span(NamedTuple):
@@ -45,6 +48,45 @@ class Node(NamedTuple):
     score: float
 
 
+@dataclass(frozen=True)
+class Steps(Generic[Found]):
+    """How something is found in a batch, in two steps.
+
+    Attributes:
+        ask: gives a device its work, and does not wait for it.
+        make: waits, and makes of what was computed what was to be found in each sentence.
+    """
+
+    ask: Callable[[Batch], Any]
+    make: Callable[[Any], list[list[Found]]]
+
+    def __call__(self, batch: Batch) -> list[list[Found]]:
+        """Both, one after the other."""
+        return self.make(self.ask(batch))
+
+
+class _Chosen(NamedTuple):
+    """Labelled spans that were chosen, scores of all, and what is to be looked at before any of it is believed.
+
+    Shape: ``[batch, n, n, label]`` both
+    """
+
+    chosen: Tensor
+    scores: Tensor
+    checks: list[Callable[[], None]]
+
+    def by_sentence(self, labels: Sequence[Any]) -> list[list[Span]]:
+        """What was chosen, outer ones first. This waits for a GPU."""
+        for check in self.checks:
+            check()
+        places = torch.nonzero(self.chosen)
+        found: list[list[Span]] = [[] for _ in range(len(self.chosen))]
+        rows = zip(places.tolist(), self.scores[tuple(places.T)].tolist(), strict=True)
+        for (sentence, start, last, label), score in rows:
+            found[sentence].append(Span(start, last + 1, labels[label], score))
+        return [sorted(one, key=lambda span: (span.start, -span.end)) for one in found]
+
+
 class NestedNER(Saved):
     """Finds nested entities.
 
@@ -63,6 +105,7 @@ class NestedNER(Saved):
         hidden = int(settings.hidden_size)
         self.log_gain = nn.Parameter(torch.tensor(config.gain).log()) if config.has_gain else None
         self.scorer = SpanScorer(hidden, config.all_labels, kind=config.scorer, dropout=config.dropout)
+        self._known_holds: dict[tuple[torch.dtype, torch.device], Tensor] = {}
         self.label_shift: Tensor | None = None
         """Added to the log potentials in training, and in training only. Shape: ``[label]``"""
 
@@ -161,18 +204,37 @@ class NestedNER(Saved):
                 With "mbr" they take the place of one half. Where they are lower, several entities may be probable
                 enough that no tree holds together: found are those of one tree, which exceed them by most in all.
         """
-        return self.decode_potentials(self.potentials(batch), batch.lengths, thresholds)
+        return self.decode_steps(thresholds)(batch)
+
+    def decode_steps(self, thresholds: Thresholds = None) -> Steps[Span]:
+        """:meth:`decode` in two steps."""
+
+        @torch.inference_mode()
+        def ask(batch: Batch) -> _Chosen:
+            batch = batch.to(self.device)
+            return self._decided(self.potentials(batch), batch.lengths, thresholds)
+
+        return Steps(ask, self._spans)
 
     @torch.inference_mode()
     def decode_potentials(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds = None) -> list[list[Span]]:
         """As :meth:`decode`, from what :meth:`potentials` gave. Shape: ``[batch, n, n, label]``, ``[batch]``."""
-        if self.config.loss == "local":
-            chosen, marginals = self._chosen_locally(scores, lengths, thresholds)
-        else:
-            crf = TreeCRF(scores, lengths.to(scores.device))
+        return self._spans(self._decided(scores, lengths.to(scores.device), thresholds))
+
+    @torch.inference_mode()
+    def _spans(self, chosen: _Chosen) -> list[list[Span]]:
+        return chosen.by_sentence(self.config.single_labels)
+
+    def _decided(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> _Chosen:
+        def choose() -> tuple[Tensor, Tensor]:
+            if self.config.loss == "local":
+                return self._chosen_locally(scores, lengths, thresholds)
+            crf = TreeCRF(scores, lengths)
             marginals = self._of_single_labels(crf.marginals)
-            chosen = self._chosen(crf, marginals, thresholds)
-        return _by_sentence(torch.nonzero(chosen), marginals, self.config.single_labels, len(scores))
+            return self._chosen(crf, marginals, thresholds), marginals
+
+        (chosen, marginals), checks = later.collecting(choose)
+        return _Chosen(chosen, marginals, checks)
 
     def _of_single_labels(self, probabilities: Tensor) -> Tensor:
         """Probabilities of entity labels, those of joined ones added up for each label that they hold.
@@ -186,8 +248,10 @@ class NestedNER(Saved):
 
     def _holds(self, like: Tensor) -> Tensor:
         """Which single labels a label stands for. Shape: ``[entity label, single label]``."""
-        rows = [[float(part in parts) for part in self.config.single_labels] for parts in self.config.parts]
-        return torch.tensor(rows, dtype=like.dtype, device=like.device)
+        if (like.dtype, like.device) not in self._known_holds:
+            rows = [[float(part in parts) for part in self.config.single_labels] for parts in self.config.parts]
+            self._known_holds[like.dtype, like.device] = torch.tensor(rows, dtype=like.dtype, device=like.device)
+        return self._known_holds[like.dtype, like.device]
 
     def _chosen(self, crf: TreeCRF, marginals: Tensor, thresholds: Thresholds) -> Tensor:
         """Which spans are found to be entities, with which labels. Shape: ``[batch, n, n, single label]``."""
@@ -199,7 +263,7 @@ class NestedNER(Saved):
             return marginals > 0.5  # the fewest errors to be expected. No two of them cross: no tree has both
         limits = _limits(thresholds, 0.5, marginals)
         enough = marginals >= limits
-        if bool((limits > 0.5).all()):
+        if all(one is not None and one > 0.5 for one in thresholds):
             return enough
         # Several may be probable enough that no tree holds together: of one tree, those that exceed by most in all.
         gain = torch.where(enough, marginals - limits + 1e-6, 0.0)  # just enough is better than latent
@@ -228,24 +292,51 @@ class NestedNER(Saved):
 
         Nodes stand before those within them. A node with several labels comes once for each.
         """
+        return self.tree_steps(thresholds)(batch)
+
+    def tree_steps(self, thresholds: Thresholds = None) -> Steps[Node]:
+        """:meth:`trees` in two steps."""
+        self._require_trees()
+
+        @torch.inference_mode()
+        def ask(batch: Batch) -> _Chosen:
+            batch = batch.to(self.device)
+            return self._decided_trees(self.potentials(batch), batch.lengths, thresholds)
+
+        return Steps(ask, self._nodes)
+
+    @torch.inference_mode()
+    def trees_of_potentials(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds = None) -> list[list[Node]]:
+        """As :meth:`trees`, from what :meth:`potentials` gave. Shape: ``[batch, n, n, label]``, ``[batch]``."""
+        self._require_trees()
+        return self._nodes(self._decided_trees(scores, lengths.to(scores.device), thresholds))
+
+    @torch.inference_mode()
+    def _nodes(self, chosen: _Chosen) -> list[list[Node]]:
+        found = chosen.by_sentence((*self.config.single_labels, None))
+        return [[Node(*one) for one in of_sentence] for of_sentence in found]
+
+    def _decided_trees(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> _Chosen:
+        def choose() -> tuple[Tensor, Tensor]:
+            crf = TreeCRF(scores, lengths)
+            marginals = self._of_single_labels(crf.marginals)
+            chosen = self._chosen(crf, marginals, thresholds)
+            latent = crf.marginals[..., len(self.config.labels) :].sum(-1)
+            # Each entity is worth more than all latent nodes together.
+            worth = torch.where(chosen.any(-1), scores.shape[1] + 1.0, latent)
+            if self.config.decoding == "map" and thresholds is None:
+                nodes = crf.argmax >= 0
+            else:
+                nodes = TreeCRF(worth[..., None], crf.lengths).argmax >= 0
+            found = torch.cat([chosen, (nodes & ~chosen.any(-1))[..., None]], -1)
+            return found, torch.cat([marginals, latent[..., None]], -1)
+
+        (found, weights), checks = later.collecting(choose)
+        return _Chosen(found, weights, checks)
+
+    def _require_trees(self) -> None:
         if self.config.loss == "local":
             raise ValueError("a model with loss = local has no trees.")
-        scores = self.potentials(batch)
-        crf = TreeCRF(scores, batch.lengths.to(scores.device))
-        marginals = self._of_single_labels(crf.marginals)
-        chosen = self._chosen(crf, marginals, thresholds)
-        latent = crf.marginals[..., len(self.config.labels) :].sum(-1)
-        # Each entity is worth more than all latent nodes together.
-        worth = torch.where(chosen.any(-1), scores.shape[1] + 1.0, latent)
-        if self.config.decoding == "map" and thresholds is None:
-            nodes = crf.argmax >= 0
-        else:
-            nodes = TreeCRF(worth[..., None], crf.lengths).argmax >= 0
-        labels = self.config.single_labels
-        found = torch.cat([chosen, (nodes & ~chosen.any(-1))[..., None]], -1)
-        weights = torch.cat([marginals, latent[..., None]], -1)
-        result = _by_sentence(torch.nonzero(found), weights, (*labels, None), len(scores))
-        return [[Node(*one) for one in of_sentence] for of_sentence in result]
 
     def potentials(self, batch: Batch) -> Tensor:
         """Log potentials as predictions use them: without dropout, whatever the model is doing, at its temperature.
@@ -368,12 +459,3 @@ def _limits(thresholds: Sequence[float | None], otherwise: float, like: Tensor) 
     """Thresholds of all labels. Shape: ``[entity label]``."""
     values = [otherwise if one is None else one for one in thresholds]
     return torch.tensor(values, dtype=like.dtype, device=like.device)
-
-
-def _by_sentence(places: Tensor, scores: Tensor, labels: Sequence[Any], sentences: int) -> list[list[Span]]:
-    """What is at places (sentence, start, last word, label), with its score, outer ones first."""
-    found: list[list[Span]] = [[] for _ in range(sentences)]
-    rows = zip(places.tolist(), scores[tuple(places.T)].tolist(), strict=True)
-    for (sentence, start, last, label), score in rows:
-        found[sentence].append(Span(start, last + 1, labels[label], score))
-    return [sorted(one, key=lambda span: (span.start, -span.end)) for one in found]

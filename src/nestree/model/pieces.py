@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,8 @@ class Batch:
     """Sentences as tensors, and where each word's pieces are.
 
     Shape: ``pieces`` and ``attention`` ``[window, piece]``; ``first`` and ``last`` ``[batch, n]``, indices into the
-    flattened windows; ``lengths`` ``[batch]``. ``most`` is how many pieces the longest word has.
+    flattened windows; ``lengths`` ``[batch]``. ``most`` is how many pieces the longest word has, ``full`` whether all
+    windows are of one width, so that there is nothing to leave out of attention.
     """
 
     pieces: Tensor
@@ -33,6 +34,7 @@ class Batch:
     last: Tensor
     lengths: Tensor
     most: int
+    full: bool = False
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -42,10 +44,13 @@ class Batch:
     def with_tensors(self, tensors: Sequence[Tensor]) -> Batch:
         """With others in place of :attr:`tensors`."""
         pieces, attention, first, last, lengths = tensors
-        return Batch(pieces, attention, first, last, lengths, self.most)
+        return Batch(pieces, attention, first, last, lengths, self.most, self.full)
 
     def to(self, device: torch.device | str) -> Batch:
         """The same on a device."""
+        device = torch.device(device)
+        if device.type == "cuda" and self.pieces.device.type == "cpu" and not self.pieces.is_pinned():
+            return self.with_tensors(_sent(self.tensors, device))
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self) -> Batch:
@@ -59,6 +64,16 @@ class Batch:
     def windowed(self) -> int:
         """How many windows there are beside one for each sentence."""
         return len(self.pieces) - len(self.lengths)
+
+
+def _sent(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Tensors of one type on a GPU, by a single copy that nobody waits for."""
+    packed = torch.empty(sum(one.numel() for one in tensors), dtype=tensors[0].dtype, pin_memory=True)
+    parts = packed.split([one.numel() for one in tensors])
+    for part, one in zip(parts, tensors, strict=True):
+        part.copy_(one.flatten())
+    there = packed.to(device, non_blocking=True).split([one.numel() for one in tensors])
+    return [part.view(one.shape) for part, one in zip(there, tensors, strict=True)]
 
 
 class Cut(NamedTuple):
@@ -107,15 +122,12 @@ class Pieces:
 
     def _encoded(self, sentences: Sequence[Sequence[str]]) -> Any:
         """What the tokenizer says of each sentence: its pieces, and the word of each."""
-        return self.tokenizer(
-            [list(words) for words in sentences],
-            is_split_into_words=True,
-            add_special_tokens=False,
-            truncation=False,
-            verbose=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-        ).encodings
+        backend = self.tokenizer.backend_tokenizer
+        if backend.truncation is not None:  # as somebody else may have left it
+            backend.no_truncation()
+        if backend.padding is not None:
+            backend.no_padding()
+        return backend.encode_batch(list(map(list, sentences)), is_pretokenized=True, add_special_tokens=False)
 
     def _by_word(self, encoded: Any, words: int) -> list[list[int]]:
         pieces: list[list[int]] = [[] for _ in range(words)]
@@ -132,22 +144,42 @@ class Pieces:
         """Each sentence in pieces, once and for all; :meth:`together` makes batches of them."""
         if not sentences:
             return []
+        encoded = self._encoded(sentences)
         return [
-            self._in_one_window(encoded, len(words)) or self._cut(self._by_word(encoded, len(words)))
-            for encoded, words in zip(self._encoded(sentences), sentences, strict=True)
+            cut or self._cut(self._by_word(one, len(words)))
+            for cut, one, words in zip(self._in_one_window(encoded, sentences), encoded, sentences, strict=True)
         ]
 
-    def _in_one_window(self, encoded: Any, words: int) -> Cut | None:
-        """A sentence that fits into a window, and of which every word has pieces: almost all are such."""
-        pieces, of = encoded.ids, encoded.word_ids
-        if not pieces or len(pieces) > self._room or None in of:
-            return None
-        sizes = np.bincount(of, minlength=words)
-        if not sizes.all():
-            return None
-        last = np.cumsum(sizes) + (len(self._before) - 1)
-        window = np.array([*self._before, *pieces, *self._after])
-        return Cut((window,), np.zeros(words, dtype=np.int64), last - sizes + 1, last)
+    def _in_one_window(self, encoded: Sequence[Any], sentences: Sequence[Sequence[str]]) -> list[Cut | None]:
+        """Sentences that fit into a window, and of which every word has pieces: almost all are such. None: others."""
+        pieces, of = [one.ids for one in encoded], [one.word_ids for one in encoded]
+        simple = [0 < len(some) <= self._room and None not in words for some, words in zip(pieces, of, strict=True)]
+        pieces, of = [list(compress(rows, simple)) for rows in (pieces, of)]
+        sizes = np.array([len(some) for some in pieces], dtype=np.int64)
+        ends = np.cumsum(sizes)
+        starts = ends - sizes
+        # All sentences in a row: a word begins where the number of the word changes, and at the start of a sentence.
+        numbers = np.fromiter(chain.from_iterable(of), dtype=np.int64, count=int(sizes.sum()))
+        begins = np.ones(len(numbers), dtype=bool)
+        begins[1:] = numbers[1:] != numbers[:-1]
+        begins[starts] = True
+        first = np.flatnonzero(begins)
+        last = np.append(first[1:], len(numbers)) - 1
+        bounds = np.searchsorted(first, np.append(starts, len(numbers))).tolist()
+        offset = np.repeat(len(self._before) - starts, np.diff(bounds))
+        first, last = first + offset, last + offset
+        zeros = np.zeros(max(map(len, sentences)), dtype=np.int64)
+        rest = zip(pieces, pairwise(bounds), strict=True)
+        cuts: list[Cut | None] = []
+        for is_simple, words in zip(simple, sentences, strict=True):
+            cut = None
+            if is_simple:
+                own, (start, end) = next(rest)
+                if end - start == len(words):
+                    window = np.array([*self._before, *own, *self._after])
+                    cut = Cut((window,), zeros[: len(words)], first[start:end], last[start:end])
+            cuts.append(cut)
+        return cuts
 
     def _cut(self, pieces: list[list[int]]) -> Cut:
         sizes = np.array([len(one) for one in pieces], dtype=np.int64)
@@ -169,31 +201,35 @@ class Pieces:
 
     def together(self, cuts: Sequence[Cut], multiple: int = EIGHT) -> Batch:
         """A batch of sentences that are in pieces already, its width a multiple of some number."""
-        width = self.padded_width(max((len(row) for cut in cuts for row in cut.windows), default=1), multiple)
-        n = max((len(cut.first) for cut in cuts), default=0)
-        shape = sum(len(cut.windows) for cut in cuts), width
-        pieces = np.full(shape, self.padding, dtype=np.int64)
-        attention = np.zeros(shape, dtype=np.int64)
-        first, last = np.zeros((2, len(cuts), n), dtype=np.int64)
-        at = 0
-        for sentence, cut in enumerate(cuts):
-            origin = (at + cut.window) * width
-            first[sentence], last[sentence] = at * width, at * width  # what is no word points into its own sentence
-            first[sentence, : len(origin)] = origin + cut.first
-            last[sentence, : len(origin)] = origin + cut.last
-            for row in cut.windows:
-                pieces[at, : len(row)] = row
-                attention[at, : len(row)] = 1
-                at += 1
-        lengths = np.array([len(cut.first) for cut in cuts], dtype=np.int64)
+        rows = [row for cut in cuts for row in cut.windows]
+        widths, lengths, windows = (
+            np.array(sizes, dtype=np.int64)
+            for sizes in (
+                [len(row) for row in rows],
+                [len(cut.first) for cut in cuts],
+                [len(cut.windows) for cut in cuts],
+            )
+        )
+        width = self.padded_width(int(widths.max(initial=1)), multiple)
+        attention = np.arange(width) < widths[:, None]
+        pieces = np.full(attention.shape, self.padding, dtype=np.int64)
+        words = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        origin = (np.cumsum(windows) - windows) * width
+        first, last = np.repeat(origin[None, :, None], 2, 0).repeat(words.shape[1], 2)  # no word: its own sentence
+        if len(cuts):
+            pieces[attention] = np.concatenate(rows)
+            inside = np.concatenate([cut.window for cut in cuts]) * width
+            first[words] += inside + np.concatenate([cut.first for cut in cuts])
+            last[words] += inside + np.concatenate([cut.last for cut in cuts])
         most = int((last - first).max(initial=0)) + 1
         return Batch(
             torch.from_numpy(pieces),
-            torch.from_numpy(attention),
+            torch.from_numpy(attention.astype(np.int64)),
             torch.from_numpy(first),
             torch.from_numpy(last),
             torch.from_numpy(lengths),
             most,
+            bool(attention.all()),
         )
 
     def _windows(self, sizes: list[int]) -> list[tuple[int, int, int, int]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from nestree.data import Document, Entity
 from nestree.model import NestedNER, Span
@@ -25,7 +24,7 @@ def annotate(
         budget: padded work of one forward pass (:func:`nestree.model.batching.work`); left out, what suits the device.
         max_words: longer sentences are read in windows that overlap.
     """
-    for document, found in read_documents(model, model.decode, documents, budget=budget, max_words=max_words):
+    for document, found in read_documents(model, model.decode_steps(), documents, budget=budget, max_words=max_words):
         yield with_spans(document, [one.found for one in found])
 
 
@@ -91,7 +90,7 @@ class Pages:
 
     def annotated(self, model: NestedNER, budget: int | None = None) -> Iterator[Document]:
         """Each document with its entities replaced by predicted ones."""
-        following = iter(self.read(model, model.decode, budget))
+        following = iter(self.read(model, model.decode_steps(), budget))
         for document in self.documents:
             yield with_spans(document, [next(following) for _ in document.sentences or ()])
 
@@ -108,8 +107,16 @@ def with_spans(document: Document, spans: Iterable[Iterable[Span]]) -> Document:
         for span in of_sentence
     ]
     source = document.source._replace(entity_lines=()) if document.source else None
-    said = {"complete_labels": None, "unknown": (), "admissible": ()}  # of entities that are not there any more
-    return replace(document, entities=tuple(entities), source=source, **said)  # type: ignore[arg-type]
+    # Nothing of what was said of entities that are not there any more.
+    return Document(
+        document.text,
+        tuple(entities),
+        document.tokens,
+        document.sentences,
+        document.id,
+        meta=document.meta,
+        source=source,
+    )
 
 
 def _entity(document: Document, span: Span, offset: int) -> Entity:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from nestree.data import Document
@@ -92,7 +91,7 @@ def _predictions(
     in_words: bool,
 ) -> Iterator[Prediction]:
     of_labels = None if thresholds is None else [thresholds.get(label) for label in model.config.single_labels]
-    find: Any = partial(model.trees if options.trees else model.decode, thresholds=of_labels)
+    find: Any = model.tree_steps(of_labels) if options.trees else model.decode_steps(of_labels)
     read: Iterable[tuple[Document, list[Read[Any]]]]
     read = read_documents(model, find, documents, budget=options.budget, max_words=options.max_words)
     for document, found in read:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
-from torch.nn.attention import sdpa_kernel
 
 from nestree.data.splitting import without_surrogates
-from nestree.model import NestedNER
+from nestree.model import NestedNER, Steps
 from nestree.model.batching import by_work
-from nestree.model.encoder import ATTENTION
 from nestree.model.ner import at_rest
 from nestree.model.pieces import EIGHT, Batch, Cut
-from nestree.threads import ahead
+from nestree.threads import Ahead
 
 AHEAD = 2048
 """Sentences that are looked at together, so that those of similar length meet in a batch."""
@@ -26,13 +24,17 @@ WORDS_AHEAD = 65536
 """Words that are looked at together, if sentences are long."""
 ALIKE = 0.85
 """Sentences of a batch are at least so wide as a share of the widest, unless they are few."""
+UNDER_WAY = 6
+"""Batches that a GPU was asked for, and not yet for its answers."""
 MAX_WORDS = 256
 """Longer sentences are read in windows: the time for a tree grows with the cube of its words."""
 
 
 Found = TypeVar("Found", bound=Any)
 Find = Callable[[Batch], list[list[Found]]]
-"""A method of a model that finds something in each sentence of a batch: ``model.decode``, ``model.trees``."""
+"""A method of a model that finds something in each sentence of a batch: ``model.decode``, ``model.trees``.
+
+If it is :class:`nestree.model.Steps`, such as ``model.decode_steps()``, a GPU need not be waited for."""
 
 Merge = Callable[[list[Any], list[tuple[int, int]]], Any]
 """Makes one of what was found in the windows of a sentence, which are ranges of its words."""
@@ -73,6 +75,8 @@ def read(
 ) -> Iterator[Read[Found]]:
     """What is found in each sentence, in their order. A few thousand sentences are held at a time.
 
+    While a GPU works on some sentences, the answers of those before are handed out, and the next are cut into pieces.
+
     Args:
         model: whose pieces are needed.
         find: finds spans or nodes, in words of the sentence.
@@ -81,17 +85,25 @@ def read(
         max_words: longer sentences are read in windows of so many words, of which a quarter overlap.
         merge: puts together what was found in the windows of a sentence; :func:`merged`, if None.
     """
-    merge = merge or merged
-    groups: Iterable[_Group] = (_cut(model, some, max_words) for some in _groups(sentences))
+    groups: Iterator[_Group] = (_cut(model, some, max_words) for some in _groups(sentences))
     if model.device.type != "cpu":  # a CPU has nothing to wait for
-        groups = ahead(groups, 1, "nestree-reader")
+        groups = Ahead(groups, 1, "nestree-reader")
+    desk = _Desk(model, find)
+    asked: deque[tuple[_Group, _Answers[Found]]] = deque()
+    ready: deque[Read[Found]] = deque()
     for group in groups:
-        found = iter(zip(read_cuts(model, find, group.cuts, budget), group.cuts, strict=True))
-        for windows in group.windows:
-            parts = [next(found) for _ in windows]
-            of_sentence = [one for one, _ in parts]
-            windowed = len(windows) > 1 or len(parts[0][1].windows) > 1  # of trees, or of the encoder
-            yield Read(merge(of_sentence, windows) if len(windows) > 1 else of_sentence[0], windowed)
+        answers: _Answers[Found] = _Answers(group.cuts)
+        asked.append((group, answers))
+        batches = _batches(model, group.cuts, budget)
+        for at, numbers in enumerate(batches):
+            desk.ask(answers, numbers)
+            while asked[0][1].complete and len(asked) > 1:
+                ready.extend(_reads(*asked.popleft(), merge or merged))
+            for _ in range(-(-len(ready) // (len(batches) - at))):  # evenly, so that the GPU never waits for long
+                yield ready.popleft()
+        if not _more_is_ready(groups):
+            yield from _all_answers(desk, asked, merge or merged)
+    yield from _all_answers(desk, asked, merge or merged)
 
 
 def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: int | None = None) -> list[list[Found]]:
@@ -99,59 +111,113 @@ def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: 
 
     Where memory does not suffice, batches are halved.
     """
-    found: list[list[Found]] = [[] for _ in cuts]
-    multiple = 1 if model.device.type == "cpu" else EIGHT
-
-    def read_some(numbers: list[int]) -> None:
-        try:
-            result = find(model.pieces.together([cuts[number] for number in numbers], multiple))
-        except torch.OutOfMemoryError:
-            if len(numbers) == 1:
-                raise
-            result = None  # what the error holds on to is free again only after this
-        if result is None:
-            read_some(numbers[: len(numbers) // 2])
-            read_some(numbers[len(numbers) // 2 :])
-            return
-        for number, one in zip(numbers, result, strict=True):
-            found[number] = one
-
-    batches = by_work(cuts, budget or budget_for(model.device), ALIKE)
+    answers: _Answers[Found] = _Answers(cuts)
+    desk = _Desk(model, find)
     with at_rest(model):
-        if model.device.type == "cuda" and len(batches) > 1:
-            _two_at_a_time(read_some, batches)
-        else:
-            for numbers in reversed(batches):
-                read_some(numbers)
-    return found
+        for numbers in _batches(model, cuts, budget):
+            desk.ask(answers, numbers)
+        desk.finish()
+    return answers.found
 
 
-def _two_at_a_time(do: Callable[[list[int]], None], batches: list[list[int]]) -> None:
-    """While one thread makes entities of what the GPU found, the GPU works for the other.
+def _batches(model: NestedNER, cuts: Sequence[Cut], budget: int | None) -> list[list[int]]:
+    batches = by_work(cuts, budget or budget_for(model.device), ALIKE)
+    return batches if model.device.type == "cuda" else batches[::-1]
 
-    Where memory does not suffice for two, a batch is done again by itself.
-    """
-    cast, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
-    again: list[list[int]] = []
 
-    def under_the_same_rules(numbers: list[int]) -> None:  # some of which torch keeps for each thread
+def _more_is_ready(groups: Iterator[_Group]) -> bool:
+    return isinstance(groups, Ahead) and groups.is_ready
+
+
+def _all_answers(
+    desk: _Desk[Found], asked: deque[tuple[_Group, _Answers[Found]]], merge: Merge
+) -> Iterator[Read[Found]]:
+    desk.finish()
+    while asked:
+        yield from _reads(*asked.popleft(), merge)
+
+
+def _reads(group: _Group, answers: _Answers[Found], merge: Merge) -> Iterator[Read[Found]]:
+    """The answers of a group, for each of its sentences."""
+    found = zip(answers.found, group.cuts, strict=True)
+    for windows in group.windows:
+        parts = [next(found) for _ in windows]
+        of_sentence = [one for one, _ in parts]
+        windowed = len(windows) > 1 or len(parts[0][1].windows) > 1  # of trees, or of the encoder
+        yield Read(merge(of_sentence, windows) if len(windows) > 1 else of_sentence[0], windowed)
+
+
+class _Answers(Generic[Found]):
+    """What is found in some sentences, as it comes in."""
+
+    def __init__(self, cuts: Sequence[Cut]) -> None:
+        self.cuts = cuts
+        self.found: list[list[Found]] = [[] for _ in cuts]
+        self._missing = len(cuts)
+
+    def take(self, numbers: list[int], found: list[list[Found]]) -> None:
+        for number, one in zip(numbers, found, strict=True):
+            self.found[number] = one
+        self._missing -= len(numbers)
+
+    @property
+    def complete(self) -> bool:
+        return not self._missing
+
+
+class _Desk(Generic[Found]):
+    """Hands batches to a device, and takes what it found: on a GPU some batches later, so that it always has work."""
+
+    def __init__(self, model: NestedNER, find: Find[Found]) -> None:
+        self._model = model
+        self._steps = find if isinstance(find, Steps) else Steps(find, lambda found: found)
+        on_gpu = model.device.type == "cuda"
+        self._multiple = 1 if model.device.type == "cpu" else EIGHT
+        self._most = UNDER_WAY if on_gpu else 0
+        # What is waited for is copied beside the work of later batches, not after it.
+        self._side = _side_stream(model.device) if on_gpu else None
+        self._under_way: deque[tuple[_Answers[Found], list[int], Any, torch.cuda.Event | None]] = deque()
+
+    def ask(self, answers: _Answers[Found], numbers: list[int]) -> None:
+        """Asks for some of the sentences. Where memory does not suffice, for one half after the other."""
+        batch = self._model.pieces.together([answers.cuts[number] for number in numbers], self._multiple)
         try:
-            with torch.autocast("cuda", dtype, enabled=cast):
-                do(numbers)
+            asked = self._steps.ask(batch)
         except torch.OutOfMemoryError:
-            again.append(numbers)
+            if len(numbers) == 1 and not self._under_way:
+                raise
+            asked = None  # what the error holds on to is free again only after this
+        if asked is None:
+            self.finish()
+            half = -(-len(numbers) // 2)
+            self.ask(answers, numbers[:half])
+            if numbers[half:]:
+                self.ask(answers, numbers[half:])
+            return
+        event = None
+        if self._side is not None:
+            event = torch.cuda.Event()
+            event.record()
+        self._under_way.append((answers, numbers, asked, event))
+        self.finish(self._most)
 
-    pool = ThreadPoolExecutor(2, "nestree-decoder")
-    # The choice of attention is one for all threads: made here, it stays while any of them needs it.
-    with sdpa_kernel(ATTENTION):
-        try:
-            contexts = [copy_context() for _ in batches]
-            for _ in pool.map(lambda context, numbers: context.run(under_the_same_rules, numbers), contexts, batches):
-                pass
-        finally:
-            pool.shutdown(cancel_futures=True)
-    for numbers in again:
-        do(numbers)
+    def finish(self, but: int = 0) -> None:
+        """Takes what was found, but for so many batches."""
+        while len(self._under_way) > but:
+            answers, numbers, asked, event = self._under_way.popleft()
+            if self._side is None or event is None:
+                found = self._steps.make(asked)
+            else:
+                with torch.cuda.stream(self._side):
+                    self._side.wait_event(event)
+                    found = self._steps.make(asked)
+            answers.take(numbers, found)
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """The same for all readings: a stream keeps memory of its own."""
+    return torch.cuda.Stream(device)
 
 
 def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:

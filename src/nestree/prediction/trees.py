@@ -36,7 +36,7 @@ def annotate_with_trees(
 def _annotated(
     model: NestedNER, documents: Iterable[Document], budget: int | None, max_words: int
 ) -> Iterator[tuple[Document, Latent]]:
-    for document, found in read_documents(model, model.trees, documents, budget=budget, max_words=max_words):
+    for document, found in read_documents(model, model.tree_steps(), documents, budget=budget, max_words=max_words):
         trees = [one.found for one in found]
         yield with_spans(document, map(entities_of, trees)), frozenset(_latent(document, trees))
 

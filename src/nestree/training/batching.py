@@ -14,7 +14,7 @@ from nestree.crf import PartialTrees
 from nestree.model import NestedNER
 from nestree.model.batching import by_work
 from nestree.model.pieces import Batch
-from nestree.threads import ahead
+from nestree.threads import Ahead
 from nestree.training.config import TrainConfig
 from nestree.training.data import Sentence
 from nestree.training.shelf import Shelf
@@ -133,7 +133,7 @@ class Loader:
 
     def epoch(self, epoch: int, skip: int = 0) -> Iterator[Step]:
         """The steps of an epoch in order, made ready in a thread of their own."""
-        return ahead((self._step(numbers, epoch) for numbers in self.plan(epoch)[skip:]), AHEAD, "nestree-loader")
+        return Ahead((self._step(numbers, epoch) for numbers in self.plan(epoch)[skip:]), AHEAD, "nestree-loader")
 
     def _step(self, numbers: list[int], epoch: int) -> Step:
         process, of = self._process

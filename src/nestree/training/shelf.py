@@ -97,6 +97,7 @@ class Shelf:
             torch.from_numpy(last),
             torch.from_numpy(lengths),
             int((last - first).max()) + 1,
+            bool(there.all()),
         )
 
     def observed(self, numbers: np.ndarray, n: int) -> PartialTrees:
