@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 LARGEST = 100_000_000
 """Pixels of a picture: more would take hundreds of megabytes of memory, and no viewer shows it."""
@@ -38,9 +40,19 @@ def as_png(svg: str, *, scale: float = 2) -> bytes:
             f"the picture would have {width:.0f} × {height:.0f} pixels, which is too large; "
             "draw less at once, leave out the tree, or choose SVG or HTML."
         )
+    render = renderer()
+    fonts = "".join(f".{script}{{font-family:{names},sans-serif}}" for script, names in _FONTS.items())
+    return bytes(render(svg_string=svg, zoom=scale, style_sheet=fonts))
+
+
+def renderer() -> Callable[..., Any]:
+    """What makes a picture of SVG.
+
+    Raises:
+        ImportError: the extra is not installed.
+    """
     try:
         from resvg_py import svg_to_bytes
     except ImportError:
         raise ImportError('pictures in PNG need resvg_py: pip install "nestree[png]"') from None
-    fonts = "".join(f".{script}{{font-family:{names},sans-serif}}" for script, names in _FONTS.items())
-    return bytes(svg_to_bytes(svg_string=svg, zoom=scale, style_sheet=fonts))
+    return svg_to_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from nestree.data import Document
@@ -115,8 +116,7 @@ def _text(prediction: Prediction, tree: bool, width: int | None) -> str:
 
 
 def _page(prediction: Prediction, part: str, theme: Theme) -> str:
-    text = " ".join(prediction.document.text.split())
-    title = text if len(text) <= 60 else text[:59] + "…"
+    title = shorten(prediction.document.text, 70, placeholder=" …")
     sections = [Section("", [Drawing(part)])]
     rows = [[one.label, one.text, f"{one.score:.4f}"] for one in prediction.entities]
     if rows:

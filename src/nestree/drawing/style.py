@@ -101,7 +101,7 @@ def linked(keys: int) -> str:
     if not keys:
         return ""
     here = ":is(:hover,:focus)"
-    back = f".nestree-sentence:has(.item{here}) .item{{opacity:.25}}"
+    back = f".nestree-sentence:has(.item{here}) .item{{opacity:.35}}"
     return back + "".join(
         f".nestree-sentence:has(.k{key}{here}) .k{key}{{opacity:1;fill-opacity:.2}}" for key in range(keys)
     )

@@ -52,6 +52,9 @@ def drawn_tree(words: Sequence[str], nodes: Sequence[Node], keys: Keys, colour: 
     def height(at: int) -> float:
         return MARGIN + _BOX / 2 + (top - tree.heights[at]) * _LEVEL
 
+    def half(at: int) -> float:
+        return (_BOX if captions[at].width else _SQUARE) / 2
+
     latent: list[str] = []
     entities: list[str] = []
     boxes = []
@@ -60,7 +63,7 @@ def drawn_tree(words: Sequence[str], nodes: Sequence[Node], keys: Keys, colour: 
         x, y, key = columns.middle(node.start, node.end), height(at), keys.get(node[:3])
         if parent is not None:
             over = tree.nodes[parent]
-            edge = _edge(columns.middle(over.start, over.end), height(parent), x, y)
+            edge = _edge(columns.middle(over.start, over.end), height(parent), half(parent), x, y - half(at))
             (latent if node.label is None else entities).append(_line(edge, node.label, colour, key))
         marked = mark(*columns.ends(node.start, node.end), bottom - WORD)
         boxes.append(_box(words, node, captions[at], x, y, colour, key, marked))
@@ -68,7 +71,7 @@ def drawn_tree(words: Sequence[str], nodes: Sequence[Node], keys: Keys, colour: 
         if owner is None:
             continue
         node, x = tree.nodes[owner], columns.middle(word, word + 1)
-        edge = _edge(columns.middle(node.start, node.end), height(owner), x, bottom - WORD - 1)
+        edge = _edge(columns.middle(node.start, node.end), height(owner), half(owner), x, bottom - WORD - 1)
         single = node.end - node.start == 1
         own = node.label if single else None
         key = keys.get(node[:3] if single else (word, word + 1, None))
@@ -154,15 +157,17 @@ class _Tree(NamedTuple):
         return cls(nodes, parents, heights, shown, owners)
 
 
-def _edge(x: float, y: float, to_x: float, to_y: float) -> str:
-    """From the middle of a node down, aside, and down: it passes over nothing but what belongs to its child."""
+def _edge(x: float, y: float, half: float, to_x: float, to_y: float) -> str:
+    """From a node, half of whose height is given, down, aside, and down: it passes over nothing but what belongs to
+    its child.
+    """
     bus = y + _LEVEL / 2 + 1
     if x == to_x:
-        return f"M{number(x)} {number(y)}V{number(to_y)}"
+        return f"M{number(x)} {number(y + half)}V{number(to_y)}"
     corner = min(_CORNER, abs(to_x - x), max(0.0, to_y - bus))
     before = to_x - math.copysign(corner, to_x - x)
     bend = f"{number(to_x)} {number(bus)} {number(to_x)} {number(bus + corner)}"
-    return f"M{number(x)} {number(y)}V{number(bus)}H{number(before)}Q{bend}V{number(to_y)}"
+    return f"M{number(x)} {number(y + half)}V{number(bus)}H{number(before)}Q{bend}V{number(to_y)}"
 
 
 def _line(path: str, label: str | None, colour: dict[str, int], key: int | None) -> str:
