@@ -134,7 +134,12 @@ def _spans(prediction: Prediction) -> list[Span]:
 
 
 def _within(spans: Sequence[Span], start: int, end: int) -> list[Span]:
-    return [(first - start, last - start, label, score) for first, last, label, score in spans if start <= first < end]
+    """What the sentence ``[start, end)`` has of the spans, in its own words."""
+    return [
+        (max(first, start) - start, min(last, end) - start, label, score)
+        for first, last, label, score in spans
+        if first < end and start < last
+    ]
 
 
 def _nodes(prediction: Prediction, nodes: Sequence[TreeNode], offset: int) -> list[Node]:

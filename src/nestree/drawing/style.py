@@ -20,7 +20,7 @@ FONT = "Arial,'Liberation Sans',Helvetica,'Noto Sans','DejaVu Sans',sans-serif"
 LATENT = "stroke:#818b98;stroke-width:1.5;stroke-dasharray:4 3"
 
 _LIGHT = {
-    "": f"font-family:{FONT}",
+    "": f"font-family:{FONT};background:#fff",
     " .paper": "fill:#fff",
     " text": "fill:#1f2328;fill-opacity:1;text-anchor:middle",
     " .word": f"font-size:{WORD}px",
@@ -41,6 +41,7 @@ _LIGHT = {
     **{f" .c{at}": f"stroke:{colour}" for at, colour in enumerate(PALETTE)},
 }
 _DARK = {
+    "": "background:#14181d",
     " .paper": "fill:#14181d",
     " text": "fill:#e6e9ed",
     " .score": "fill:#a5afba",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from itertools import pairwise
-from unicodedata import bidirectional
+from unicodedata import bidirectional, category
 
 import torch
 from torch import Tensor
@@ -234,9 +234,15 @@ def _bracket(width: int, caption: str, *, begins: bool, ends: bool) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without what moves the cursor or cannot be printed."""
-    return "".join(
-        c if wcwidth(c) >= 0 and not "\ud800" <= c <= "\udfff" else "\N{REPLACEMENT CHARACTER}" for c in text
+    """Without what moves the cursor, turns the direction of what follows, or cannot be printed."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if _steers(character) else character for character in text)
+
+
+def _steers(character: str) -> bool:
+    return (
+        wcwidth(character) < 0
+        or category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
     )
 
 

@@ -42,6 +42,8 @@ _WIDTHS = {
     0.8: "שسشصض",
 }
 """What Arial, and all typefaces that were made as wide as it, take for a character, as a share of their size."""
+_TAILED, _TAIL = frozenset("بتثنيئپسشصض"), 0.35
+"""Arabic letters that are wider at the end of a word."""
 _SHARES = {character: share for share, characters in _WIDTHS.items() for character in characters}
 
 
@@ -61,7 +63,8 @@ def score_text(score: float | None) -> str:
 
 def width_of(text: str, size: float = WORD, *, bold: bool = False) -> int:
     """How wide text is drawn, in pixels."""
-    return math.ceil(size * sum(map(_bold_share if bold else _share, text)))
+    tail = _TAIL if text and text[-1] in _TAILED else 0
+    return math.ceil(size * (sum(map(_bold_share if bold else _share, text)) + tail))
 
 
 @lru_cache(4096)
