@@ -214,7 +214,7 @@ class Lines:
         order = in_sight(at, end, self.ways, rtl)
         gaps = [0, *(self._gap(one, other) for one, other in pairwise(order))]
         natural = [self.natural[piece] for piece in order]
-        brackets = list(self._brackets(chosen, order, natural, (at, end)))
+        brackets = list(self._brackets(chosen, order, natural, (at, end), rtl))
         needs = [(one.first, one.last, one.caption.width + 2 * INSET) for one in brackets if one.caption]
         widths, lefts, left = widened(natural, needs, gaps), [], 0
         for width, gap in zip(widths, gaps, strict=True):
@@ -227,7 +227,7 @@ class Lines:
         return JOINED if abs(one - other) == 1 and max(one, other) in self._joined else SPACE
 
     def _brackets(
-        self, chosen: Sequence[int], order: Sequence[int], natural: Sequence[int], line: tuple[int, int]
+        self, chosen: Sequence[int], order: Sequence[int], natural: Sequence[int], line: tuple[int, int], rtl: bool
     ) -> Iterator[Bracket]:
         places = {piece: place for place, piece in enumerate(order)}
         rows = levels([self._spans[one] for one in chosen])
@@ -241,12 +241,29 @@ class Lines:
                 if (first, last) == widest:
                     caption = Caption.of(label, score, continued=start < line[0])
                     caption = caption if self.width is None else caption.cut(self.width - 2 * INSET)
-                opens = (self._goes_on(order[first], -1, start, end), self._goes_on(order[last - 1], 1, start, end))
+                opens = open_sides(order, (first, last), (start, end), rtl)
                 yield Bracket(one, first, last, opens, row, caption if caption and caption.width else None)
 
-    def _goes_on(self, piece: int, side: int, start: int, end: int) -> bool:
-        """Whether a span has more words beyond the left (-1) or right (1) side of a piece at the end of a bracket."""
-        return start <= piece + (-side if self.ways[piece] else side) < end
+
+def open_sides(order: Sequence[int], part: tuple[int, int], span: tuple[int, int], rtl: bool) -> tuple[bool, bool]:
+    """Whether a span goes on to the left, and to the right, of one of its parts in a line.
+
+    Args:
+        order: the pieces of the line from left to right.
+        part: the columns ``[first, last)`` of the part.
+        span: the pieces ``[start, end)`` of the span.
+        rtl: whether the line before is reached on the right, and the line after on the left.
+    """
+    here = set(order[part[0] : part[1]])
+    left = right = False
+    for piece in here:
+        for other in (piece - 1, piece + 1):
+            if other in here or not span[0] <= other < span[1]:
+                continue
+            torn = min(order) <= other <= max(order)  # in the same line, apart from this
+            before = order.index(other) < part[0] if torn else (other < piece) is not rtl
+            left, right = left or before, right or not before
+    return left, right
 
 
 def runs(places: Sequence[int]) -> list[tuple[int, int]]:

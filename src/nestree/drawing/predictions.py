@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from nestree.data import Document
-from nestree.drawing.figure import MARGIN, Drawn, as_part, keys_of, said, stacked
+from nestree.drawing.figure import MARGIN, Drawn, as_part, said, stacked
 from nestree.drawing.layout import Node, Span
 from nestree.drawing.page import Drawing, Section, Table, page
 from nestree.drawing.sentence import drawn_sentence
@@ -88,9 +88,8 @@ def _drawn(prediction: Prediction, tree: bool, width: int, labels: Sequence[str]
     present = {label for _, _, label, _ in spans} | {node.label for nodes in trees or () for node in nodes}
     colour = colours([label for label in present if label is not None], labels)
     if trees is None:
-        keys = keys_of(spans)
-        drawn = drawn_spans(words, spans, keys, colour, width=width, joined=joined, breaks=breaks)
-        yield _Piece([drawn], said(words, spans), len(keys))
+        drawn = drawn_spans(words, spans, {}, colour, width=width, joined=joined, breaks=breaks)
+        yield _Piece([drawn], said(words, spans), 0)
         return
     for (start, end), nodes in zip(_sentences(document), trees, strict=True):
         here = _within(spans, start, end)

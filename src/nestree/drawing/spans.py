@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from nestree.drawing.figure import MARGIN, Drawn, Keys, item, keys_of, mark, said, stacked, tip
+from nestree.drawing.figure import MARGIN, Drawn, Keys, item, mark, said, stacked, tip
 from nestree.drawing.layout import INSET, NARROWEST, Bracket, Line, Lines, Node, Span, check, levels, runs, widened
 from nestree.drawing.style import ON_DARK, PALETTE, Theme, colours
 from nestree.drawing.text import WORD, escaped, score_text, word_svg
@@ -63,10 +63,9 @@ def spans_svg(
         ValueError: a span does not lie within the words, or the width is too small.
     """
     check(words, spans)
-    keys = keys_of(spans)
     colour = colours([label for _, _, label, _ in spans], labels)
-    drawn = drawn_spans(words, spans, keys, colour, width=width, joined=joined, breaks=breaks)
-    return stacked([[drawn]], said(words, spans), theme, len(keys))
+    drawn = drawn_spans(words, spans, {}, colour, width=width, joined=joined, breaks=breaks)
+    return stacked([[drawn]], said(words, spans), theme, 0)
 
 
 def drawn_spans(

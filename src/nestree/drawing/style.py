@@ -99,13 +99,11 @@ def rules(theme: Theme, *, keys: int = 0, notebook: bool = False) -> str:
 
 def linked(keys: int) -> str:
     """What lights up in a sentence, and what steps back, while one of its parts is pointed at or has the focus."""
-    if not keys:
-        return ""
     here = ":is(:hover,:focus)"
-    back = f".nestree-sentence:has(.item{here}) .item{{opacity:.35}}"
-    return back + "".join(
-        f".nestree-sentence:has(.k{key}{here}) .k{key}{{opacity:1;fill-opacity:.2}}" for key in range(keys)
-    )
+    any_of = f".nestree-sentence:has(.item{here}) .item"
+    lit = "{opacity:1;fill-opacity:.2}"
+    by_key = (f".nestree-sentence:has(.k{key}{here}) .k{key}{lit}" for key in range(keys))
+    return f"{any_of}{{opacity:.35}}{any_of}{here}{lit}{''.join(by_key)}"
 
 
 def _scoped(given: dict[str, str], scopes: Sequence[str]) -> str:

@@ -12,7 +12,18 @@ from torch import Tensor
 from wcwidth import wcswidth, wcwidth
 
 from nestree.crf import Symbol
-from nestree.drawing.layout import Node, Span, check, directions, in_sight, levels, right_to_left, runs, widened
+from nestree.drawing.layout import (
+    Node,
+    Span,
+    check,
+    directions,
+    in_sight,
+    levels,
+    open_sides,
+    right_to_left,
+    runs,
+    widened,
+)
 from nestree.drawing.text import score_text
 
 BAR = 24
@@ -201,15 +212,10 @@ class _Text:
             line = ""
             for (first, last), (start, stop, caption, _) in sorted(parts):
                 left, right = lefts[first], lefts[last - 1] + columns[last - 1]
-                begins = self._ends(order[first], -1, start, stop)
-                ends = self._ends(order[last - 1], 1, start, stop)
-                line = _pad(line, left) + _bracket(right - left, caption, begins=begins, ends=ends)
+                opens = open_sides(order, (first, last), (start, stop), self.rtl)
+                line = _pad(line, left) + _bracket(right - left, caption, begins=not opens[0], ends=not opens[1])
             lines.append(line)
         return lines
-
-    def _ends(self, piece: int, side: int, start: int, stop: int) -> bool:
-        """Whether a bracket has its end to the left (-1) or right (1) of its outermost piece."""
-        return not start <= piece + (-side if self._ways[piece] else side) < stop
 
 
 def _kept(word: str, rtl: bool) -> str:
