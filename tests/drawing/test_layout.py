@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nestree.drawing import spans_svg
-from nestree.drawing.layout import INSET, NARROWEST, Lines, Span, directions, in_sight, right_to_left
+from nestree.drawing.direction import directions, in_sight, right_to_left
+from nestree.drawing.layout import INSET, NARROWEST, Lines, Span
 from nestree.drawing.text import Caption, broken, width_of
 from tests.drawing.test_spans import SVG, WORDS, groups, overlap, plain, sentences, shown
 
@@ -120,6 +121,24 @@ def test_pieces_are_the_word(word: str, width: int) -> None:
 @given(st.text(), st.floats(0, 1) | st.none(), st.integers(20, 200))
 def test_a_cut_caption_fits(label: str, score: float | None, width: int) -> None:
     assert Caption.of(label, score).cut(width).width <= width
+
+
+def test_lines_end_at_spaces_where_they_can() -> None:
+    words = ["by", "5", "-", "lipoxygenase", ".", "Then", "so"]
+    lines = [
+        line for width in range(160, 300, 10) for line in read(spans_svg(words, [], width=width, joined=[2, 3, 4]))
+    ]
+    assert {line[0] for line in lines} <= {"by", "5", "Then", "so"}
+    wide = read(spans_svg(["東京", "大学", "の", "教授", "が", "京都", "。"] * 2, [], width=150, joined=range(1, 14)))
+    assert len(wide) > 1
+    assert all(line[0] != "。" for line in wide)
+
+
+def test_a_label_does_not_tear_its_words_apart() -> None:
+    words = ["the", "IL", "-", "2", "gene"]
+    plain_one, labelled = (placed(spans_svg(words, spans, joined=[2, 3])) for spans in ([], [(1, 4, "protein", 0.9)]))
+    assert labelled[3][1] - labelled[1][1] == plain_one[3][1] - plain_one[1][1]
+    assert labelled[4][1] - labelled[0][1] > plain_one[4][1] - plain_one[0][1]
 
 
 def test_words_that_are_not_there_cannot_be_joined() -> None:

@@ -1,12 +1,14 @@
-"""Where words and spans stand: nesting levels, columns, reading order, lines."""
+"""Where words and spans stand: nesting levels, columns, lines."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
-from unicodedata import bidirectional
 
+from wcwidth import wcwidth
+
+from nestree.drawing.direction import directions, in_sight, right_to_left
 from nestree.drawing.text import Caption, broken, width_of
 
 Span = tuple[int, int, str, float | None]
@@ -48,74 +50,29 @@ def levels(spans: Sequence[Span] | Sequence[Node]) -> list[int]:
     return rows
 
 
-def widened(widths: Sequence[int], needs: Iterable[tuple[int, int, int]], gap: int | Sequence[int]) -> list[int]:
-    """Widths of columns, with the space added that ``(start, end, width)`` needs over the columns ``[start, end)``.
-
-    ``gap``: between any two columns, or before each one.
-    """
+def widened(widths: Sequence[int], needs: Iterable[tuple[int, int, int]], gap: int) -> list[int]:
+    """Widths of columns, with the space added that ``(start, end, width)`` needs over the columns ``[start, end)``."""
     widths = list(widths)
-    gaps = [gap] * len(widths) if isinstance(gap, int) else gap
     for start, end, need in sorted(needs, key=lambda one: one[1] - one[0]):
-        missing = need - sum(widths[start:end]) - sum(gaps[start + 1 : end])
+        missing = need - sum(widths[start:end]) - gap * (end - start - 1)
         share, rest = divmod(max(0, missing), end - start)
         for at in range(start, end):
             widths[at] += share + (at - start < rest)
     return widths
 
 
-# --- Reading order ---------------------------------------------------------------------------------------------------
+def padded(widths: Sequence[int], needs: Iterable[tuple[int, int, int]], gaps: Sequence[int]) -> list[tuple[int, int]]:
+    """The space before and after each column that ``(start, end, width)`` needs over the columns ``[start, end)``.
 
-
-def right_to_left(words: Iterable[str]) -> bool:
-    """Whether the first letter with a direction is one of those that are read from right to left."""
-    strong = (_strong(word) for word in words)
-    return next((one for one in strong if one is not None), False)
-
-
-def _strong(word: str) -> bool | None:
-    kinds = (bidirectional(character) for character in word)
-    return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), None)
-
-
-def directions(words: Sequence[str], rtl: bool) -> list[bool]:
-    """Whether each word of a text is read from right to left, as Unicode has it for whole words.
-
-    Numbers go with the letters before them; other words without letters with those on both sides if these agree, and
-    else with the text.
+    It is added at both ends of them: what stands between, running text, is not torn apart.
     """
-    found: list[bool | None] = []
-    before = rtl
-    for word in words:
-        strong = _strong(word)
-        if strong is None and any(bidirectional(character) in ("EN", "AN") for character in word):
-            strong = before
-        found.append(strong)
-        before = before if strong is None else strong
-    resolved: list[bool] = []
-    after = [rtl] * (len(words) + 1)
-    for at in reversed(range(len(words))):
-        after[at] = after[at + 1] if (one := found[at]) is None else one
-    for at, one in enumerate(found):
-        last = resolved[-1] if resolved else rtl
-        resolved.append(one if one is not None else last if last == after[at] else rtl)
-    return resolved
-
-
-def in_sight(first: int, last: int, ways: Sequence[bool], rtl: bool) -> list[int]:
-    """The words ``[first, last)`` of a line from left to right, as they are seen."""
-    order: list[int] = []
-    run: list[int] = []
-    for word in range(first, last):
-        if run and ways[word] != ways[run[-1]]:
-            order += _against(run, ways, rtl)
-            run = []
-        run.append(word)
-    order += _against(run, ways, rtl)
-    return order[::-1] if rtl else order
-
-
-def _against(run: list[int], ways: Sequence[bool], rtl: bool) -> list[int]:
-    return run[::-1] if run and ways[run[0]] != rtl else run
+    before, after = [0] * len(widths), [0] * len(widths)
+    for start, end, need in sorted(needs, key=lambda one: one[1] - one[0]):
+        there = sum(widths[start:end]) + sum(gaps[start + 1 : end]) + sum(before[start:end]) + sum(after[start:end])
+        missing = max(0, need - there)
+        before[start] += missing // 2
+        after[end - 1] += missing - missing // 2
+    return list(zip(before, after, strict=True))
 
 
 # --- Lines -----------------------------------------------------------------------------------------------------------
@@ -133,11 +90,15 @@ class Bracket(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of text: which pieces of words stand where, from left to right, and the brackets under them."""
+    """A line of text: which pieces of words stand where, from left to right, and the brackets under them.
+
+    A piece has its middle in a column, which is wider where a caption needs more room than the words.
+    """
 
     order: list[int]
     widths: list[int]
     lefts: list[int]
+    middles: list[float]
     brackets: list[Bracket]
     rtl: bool
 
@@ -206,6 +167,9 @@ class Lines:
                     if width is not None and longer.width > width:
                         break
                     line, end = longer, end + 1
+                if end < stop and (better := self._better_end(at, end)) < end:
+                    end = better
+                    line = self._line(at, end, active, rtl)
                 at = end
                 self.lines.append(line)
 
@@ -216,12 +180,24 @@ class Lines:
         natural = [self.natural[piece] for piece in order]
         brackets = list(self._brackets(chosen, order, natural, (at, end), rtl))
         needs = [(one.first, one.last, one.caption.width + 2 * INSET) for one in brackets if one.caption]
-        widths, lefts, left = widened(natural, needs, gaps), [], 0
+        pads = padded(natural, needs, gaps)
+        widths = [before + width + after for width, (before, after) in zip(natural, pads, strict=True)]
+        lefts, left = [], 0
         for width, gap in zip(widths, gaps, strict=True):
             left += gap
             lefts.append(left)
             left += width
-        return Line(order, widths, lefts, brackets, rtl)
+        middles = [one + pad + width / 2 for one, (pad, _), width in zip(lefts, pads, natural, strict=True)]
+        return Line(order, widths, lefts, middles, brackets, rtl)
+
+    def _better_end(self, at: int, end: int) -> int:
+        """Where to end a line that could go on to ``end``: not between words without a space, if that can be."""
+        for better in range(end, at, -1):
+            before, after = self.pieces[better - 1], self.pieces[better]
+            wide = all(wcwidth(one) > 1 and one.isalpha() for one in (before[-1:] or " ", after[:1] or " "))
+            if better not in self._joined or wide:
+                return better
+        return end
 
     def _gap(self, one: int, other: int) -> int:
         return JOINED if abs(one - other) == 1 and max(one, other) in self._joined else SPACE

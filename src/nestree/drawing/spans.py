@@ -136,7 +136,7 @@ class _Text:
             for at in sorted(range(len(line.order)), key=line.order.__getitem__):
                 piece = line.order[at]
                 text, width = self._lines.pieces[piece], self._lines.natural[piece]
-                x = sum(self._ends(line, at, at + 1)) / 2
+                x = self._x(line) + line.middles[at]
                 found.append(word_svg(text, x, top + WORD, width, rtl=self._lines.ways[piece]))
         return found
 

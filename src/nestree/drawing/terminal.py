@@ -12,18 +12,8 @@ from torch import Tensor
 from wcwidth import wcswidth, wcwidth
 
 from nestree.crf import Symbol
-from nestree.drawing.layout import (
-    Node,
-    Span,
-    check,
-    directions,
-    in_sight,
-    levels,
-    open_sides,
-    right_to_left,
-    runs,
-    widened,
-)
+from nestree.drawing.direction import directions, in_sight, right_to_left
+from nestree.drawing.layout import Node, Span, check, levels, open_sides, runs, widened
 from nestree.drawing.text import score_text
 
 BAR = 24

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from nestree.drawing.direction import right_to_left
 from nestree.drawing.figure import MARGIN, Drawn, Keys, item, keys_of, mark, said, stacked, tip
-from nestree.drawing.layout import Node, check, right_to_left, widened
+from nestree.drawing.layout import Node, check, widened
 from nestree.drawing.style import Theme, colours
 from nestree.drawing.text import WORD, Caption, number, width_of, word_svg
 
