@@ -48,7 +48,7 @@ def predicted(text: str, found: list[Span], trees: bool = False, in_words: bool 
         )
         for start, end in document.sentences or ()
     ]
-    return Prediction(document, tuple(entities), (), tuple(grown) if trees else None, in_words)
+    return Prediction(document, tuple(entities), (), tuple(grown) if trees else None, in_words=in_words)
 
 
 FOUND = predicted(TEXT, [(0, 4, "PER", 0.9), (3, 4, "GPE", 0.99), (5, 6, "PER", 0.8)])
