@@ -63,3 +63,12 @@ def test_the_annotation_loop_goes_round_with_tasks_skipped_and_unfinished(tmp_pa
     back = list(read(folder / "returned-1.json", options={"unknown_label": "not looked at"}))
     assert len(back) == 9
     assert [bool(one.unknown) for one in back] == [True, *[False] * 8]
+
+
+def test_the_pictures_of_the_guide_are_those_that_the_example_draws(tmp_path: Path) -> None:
+    shown_by("drawings.py", tmp_path)
+    drawn = sorted(tmp_path.glob("*.svg"))
+    assert len(drawn) == 6
+    for picture in drawn:
+        kept = EXAMPLES.parent / "docs" / "images" / picture.name
+        assert picture.read_text() == kept.read_text(), f"run python examples/drawings.py: {kept.name} is not as drawn"

@@ -19,10 +19,10 @@ from nestree.drawing.spans import (
     levels,
     score_text,
     spans_svg,
-    tree_svg,
     widened,
 )
-from nestree.drawing.terminal import NARROWEST, draw_spans
+from nestree.drawing.terminal import NARROWEST, draw_nodes, draw_spans
+from nestree.drawing.tree import tree_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORDS = ["U.S.", "State", "Department", "spokesman", "Richard", "Boucher"]
@@ -65,9 +65,15 @@ def overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
+def groups(svg: str) -> list[ElementTree.Element]:
+    """What is drawn of each span, in the order in which they were given."""
+    found = [one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if one.get("data-span")]
+    return sorted(found, key=lambda one: int(one.get("data-span", "")))
+
+
 def brackets(svg: str) -> list[tuple[float, float, float]]:
     """The left end, the right end and the height of each bracket, read from the drawing itself."""
-    paths = (path.get("d", "") for path in ElementTree.fromstring(svg).iter(f"{SVG}path"))
+    paths = (path.get("d", "") for group in groups(svg) for path in group.iter(f"{SVG}path"))
     found = [re.fullmatch(r"M([\d.]+) [\d.]+V([\d.]+)H([\d.]+)V[\d.]+", path) for path in paths]
     return [(float(one[1]), float(one[3]), float(one[2])) for one in found if one]
 
@@ -133,12 +139,12 @@ def test_text_is_escaped(text: str) -> None:
 @given(sentences())
 def test_captions_have_room_over_their_spans(sentence: tuple[list[str], list[Span]]) -> None:
     words, spans = sentence
-    root = ElementTree.fromstring(spans_svg(words, spans))
-    right = float(root.get("width", "0"))
-    for group, (left, end, _) in zip(root.iter(f"{SVG}g"), brackets(spans_svg(words, spans)), strict=True):
+    svg = spans_svg(words, spans)
+    right = float(ElementTree.fromstring(svg).get("width", "0"))
+    for group, (left, end, _) in zip(groups(svg), brackets(svg), strict=True):
         assert 0 < left < end < right
         for text in group.iter(f"{SVG}text"):
-            assert float(text.get("textLength", "0")) <= end - left + 2
+            assert float(text.get("textLength", "0")) <= end - left
 
 
 @given(sentences())
@@ -261,9 +267,27 @@ def test_what_does_not_fit_a_line_is_broken_or_cut_for_all_to_see() -> None:
 
 
 def test_text_cannot_steer_the_terminal() -> None:
-    drawn = draw_spans(["\x1b[31mred", "a\nb", "\ud800"], [(0, 1, "\x07", None)], width=40)
-    assert drawn.splitlines()[0] == "�[31mred a�b �"
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\ud800-\udfff]", drawn)
+    words = ["\x1b[31mred", "a\nb", "\ud800", "\x00", "\u202e", "\u2028"]
+    drawn = draw_spans(words, [(0, 1, "\x07", None)], width=40)
+    assert drawn.split("\n")[0] == "�[31mred a�b � � � �"
+    for one in (drawn, draw_nodes(words, [(0, 6, "\x07", None)])):
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\ud800-\udfff\u202e\u2028]", one)
+
+
+def test_right_to_left_words_stay_over_their_brackets() -> None:
+    words = ["ראש", "ממשלת", "ישראל", "ביקר", "ב", "New", "York"]
+    lines = draw_spans(words, [(0, 3, "PER", None), (2, 3, "GPE", None), (5, 7, "GPE", None)], width=80).splitlines()
+    marks = re.compile("[\u200e\u200f]")
+    assert [marks.sub("", line) for line in lines] == [
+        "New York ב ביקר ישראל ממשלת ראש",
+        "└─GPE──┘        └GPE┘",
+        "                └─────PER─────┘",
+    ]
+    assert lines[0].startswith("New York \u200e\u200fב\u200f\u200e ")  # a terminal leaves them where they are
+
+
+def test_a_score_does_not_slip_among_right_to_left_words() -> None:
+    assert draw_nodes(["ראש", "ממשלת"], [(0, 2, "PER", 0.5)]) == "PER ראש ממשלת\u200e  0.500"
 
 
 @given(sentences() | sentences(nested=False), st.integers(NARROWEST, 100))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from nestree import __version__
-from nestree.cli import calibrate, compare, data, evaluate, export, predict, suggest, train
+from nestree.cli import calibrate, compare, data, draw, evaluate, export, predict, suggest, train
 from nestree.data.errors import DataError
 
 
@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"nestree {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     predict.add_commands(commands)
+    draw.add_commands(commands)
     suggest.add_commands(commands)
     data.add_commands(commands)
     evaluate.add_commands(commands)

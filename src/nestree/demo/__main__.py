@@ -18,7 +18,7 @@ from typing import Any
 from nestree.cli.main import main as nestree
 from nestree.data import Document, read
 from nestree.demo import CORPUS
-from nestree.drawing import draw_nodes, draw_spans, spans_svg, tree_svg
+from nestree.drawing import draw_nodes, draw_spans, sentence_svg
 from nestree.drawing.page import Figure, Image, Part, Section, Table, Text, page
 from nestree.evaluation import score
 from nestree.model import NestedNER
@@ -124,8 +124,7 @@ def _write_page(output: Path, results: dict[str, dict[str, Any]], predictions: S
     labels = list(results["treecrf"]["labels"])
     drawn: list[Part] = []
     for document, spans, nodes, note in predictions:
-        drawn.append(Figure(spans_svg(document.words, spans, labels=labels), caption=note))
-        drawn.append(Figure(tree_svg(document.words, nodes, labels=labels)))
+        drawn.append(Figure(sentence_svg(document.words, spans, nodes, labels=labels, width=1000), caption=note))
     sections = [
         Section(
             "Scores on sentences that were held out",

@@ -7,7 +7,8 @@ from base64 import b64encode
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from nestree.drawing.spans import escaped
+from nestree.drawing.style import Theme, check_theme
+from nestree.drawing.text import escaped
 
 _NUMBER = re.compile(r"[-−+<>]?[\d.,]*\d[\d.,]*\s?%?|nan|-?inf|[–—]?")
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -58,6 +59,17 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """Sentences as :func:`nestree.drawing.draw` gives them for a part of a page; taken into the page as they are."""
+
+    part: str
+
+    def __post_init__(self) -> None:
+        if not self.part.startswith('<div class="nestree-figure'):
+            raise ValueError(f"a drawing is what draw(…, 'part') returns; this begins with {self.part[:20]!r}.")
+
+
+@dataclass(frozen=True)
 class Image:
     """A picture, kept within the page.
 
@@ -79,7 +91,7 @@ class Image:
                 raise ValueError(f"a picture is PNG; these bytes begin with {data[:8]!r}.")
 
 
-Part = Text | Table | Figure | Image
+Part = Text | Table | Figure | Drawing | Image
 
 
 @dataclass(frozen=True)
@@ -90,17 +102,25 @@ class Section:
     parts: Sequence[Part]
 
 
-def page(title: str, sections: Sequence[Section]) -> str:
-    """The page, complete. What users wrote is escaped; it is well-formed XML, too."""
+def page(title: str, sections: Sequence[Section], *, theme: Theme = "auto") -> str:
+    """The page, complete. What users wrote is escaped; it is well-formed XML, too.
+
+    A section without a title has no heading. ``theme``: "light", "dark", or "auto" for what the reader's system has.
+    """
+    check_theme(theme)
     body = "\n".join(
-        f"<section>\n<h2>{escaped(section.title)}</h2>\n" + "\n".join(map(html, section.parts)) + "\n</section>"
+        "<section>\n"
+        + (f"<h2>{escaped(section.title)}</h2>\n" if section.title else "")
+        + "\n".join(map(html, section.parts))
+        + "\n</section>"
         for section in sections
     )
+    scheme = "light dark" if theme == "auto" else theme
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
-        '<meta name="color-scheme" content="light dark"/>\n'
-        f"<title>{escaped(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f'<meta name="color-scheme" content="{scheme}"/>\n'
+        f"<title>{escaped(title)}</title>\n<style>{_THEMES[theme]}{_STYLE}</style>\n</head>\n"
         f"<body>\n<main>\n<h1>{escaped(title)}</h1>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
@@ -114,6 +134,8 @@ def html(part: Part) -> str:
         return _table(part)
     if isinstance(part, Figure):
         return _captioned(part.svg, part.caption)
+    if isinstance(part, Drawing):
+        return part.part
     dark = f'<source media="(prefers-color-scheme: dark)" srcset="{_data(part.dark)}"/>' if part.dark else ""
     image = f'<img class="{"both" if dark else "light"}" src="{_data(part.png)}" alt="{escaped(part.alt)}"/>'
     return _captioned(f"<picture>{dark}{image}</picture>", part.caption)
@@ -149,9 +171,14 @@ def _data(png: bytes) -> str:
     return f"data:image/png;base64,{b64encode(png).decode()}"
 
 
+_LIGHT = "--paper:#fff;--ink:#1f2328;--muted:#59636e;--rule:#d1d9e0;--marked:#ddf4e4"
+_DARK = "--paper:#14181d;--ink:#e6e9ed;--muted:#a5afba;--rule:#3a424c;--marked:#173526"
+_THEMES = {
+    "light": f":root{{color-scheme:light;{_LIGHT}}}",
+    "dark": f":root{{color-scheme:dark;{_DARK}}}",
+    "auto": f":root{{color-scheme:light dark;{_LIGHT}}}@media (prefers-color-scheme:dark){{:root{{{_DARK}}}}}",
+}
 _STYLE = """
-:root{color-scheme:light dark;--paper:#fff;--ink:#1f2328;--muted:#59636e;--rule:#d1d9e0;--marked:#ddf4e4}
-@media (prefers-color-scheme:dark){:root{--paper:#14181d;--ink:#e6e9ed;--muted:#a5afba;--rule:#3a424c;--marked:#173526}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,'DejaVu Sans',sans-serif}

@@ -5,16 +5,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from itertools import pairwise
+from unicodedata import bidirectional, category
 
 import torch
 from torch import Tensor
 from wcwidth import wcswidth, wcwidth
 
 from nestree.crf import Symbol
-from nestree.drawing.spans import Node, Span, check, levels, score_text, widened
+from nestree.drawing.direction import directions, in_sight, right_to_left
+from nestree.drawing.layout import Node, Span, check, levels, open_sides, runs, widened
+from nestree.drawing.text import score_text
 
 BAR = 24
 NARROWEST = 8
+
+LTR, RTL = "\N{LEFT-TO-RIGHT MARK}", "\N{RIGHT-TO-LEFT MARK}"
 
 _Bracket = tuple[int, int, str, int]  # its pieces of words [start, end), its caption, its row
 
@@ -22,6 +27,7 @@ _Bracket = tuple[int, int, str, int]  # its pieces of words [start, end), its ca
 def draw_symbols(symbols: Tensor, words: Sequence[str]) -> str:
     """A symbol tree: row = first word, column = last word; ● observed, □ latent, ○ rejected. Shape: ``[n, n]``."""
     _check(symbols, words)
+    words = list(map(_clean, words))
     margin = max(map(_width, words))
     columns = [max(_width(word), 1) for word in words]
     lines = [" " * margin + "  " + "  ".join(words)]
@@ -87,8 +93,11 @@ def draw_nodes(words: Sequence[str], nodes: Sequence[Node], *, leaves: bool = Tr
         branch = ""
         if chain:
             branch = ("└" if last_child[chain[-1]] == at else "├") + ("╌ " if label is None else "─ ")
-        text = f"{stem}{branch}{label or '·'} {' '.join(words[start:end])}"
-        lines.append((text if width is None else _cut(text, max(NARROWEST, width - 7)), score))
+        text = _clean(f"{label or '·'} {' '.join(words[start:end])}")
+        text = f"{stem}{branch}{text}"
+        text = text if width is None else _cut(text, max(NARROWEST, width - 7))
+        # What follows words of a right-to-left script shall not be drawn among them.
+        lines.append((text + LTR if _has_rtl(text) else text, score))
     widest = max((_width(text) for text, _ in lines), default=0)
     return "\n".join(text if p is None else f"{_pad(text, widest)}  {p:5.3f}" for text, p in lines)
 
@@ -98,7 +107,7 @@ def draw_marginals(marginals: Tensor, words: Sequence[str], labels: Sequence[str
     _check(marginals, words)
     n = len(words)
     found = [
-        (float(marginals[i, j, k]), " ".join(words[i : j + 1]), name)
+        (float(marginals[i, j, k]), _clean(" ".join(words[i : j + 1])), name)
         for i in range(n)
         for j in range(i, n)
         for k, name in enumerate(labels)
@@ -118,7 +127,8 @@ def draw_spans(words: Sequence[str], spans: Sequence[Span], *, width: int | None
     """The sentence, wrapped, and under each of its lines a bracket for each span, with label and score.
 
     Each nesting level has a row of its own, outer ones further below. A bracket without a corner at one end goes on
-    in another line. A word that is wider than a line is broken, a label that is wider is cut (…).
+    in another line. A word that is wider than a line is broken, a label that is wider is cut (…). Words of
+    right-to-left scripts stand in the order in which they are seen, with marks that keep terminals from changing it.
 
     Args:
         words: the sentence.
@@ -129,55 +139,86 @@ def draw_spans(words: Sequence[str], spans: Sequence[Span], *, width: int | None
     width = shutil.get_terminal_size().columns if width is None else width
     if width < NARROWEST:
         raise ValueError(f"a drawing needs {NARROWEST} columns or more, not {width}.")
-    pieces = [_broken(_clean(word), width) for word in words]
-    firsts = [0]
-    for parts in pieces:
-        firsts.append(firsts[-1] + len(parts))
-    flat = [part for parts in pieces for part in parts]
-    brackets = []
-    for (start, end, label, score), row in zip(spans, levels(spans), strict=True):
-        caption = " ".join(filter(None, (_clean(label), score_text(score))))
-        brackets.append((firsts[start], firsts[end], _cut(caption, width - 2), row))
-    lines, at = [], 0
-    while at < len(flat):
-        end = _end_of_line(flat, brackets, at, width)
-        lines.append("\n".join(_line(flat, brackets, at, end)))
+    text = _Text(words, spans, width)
+    blocks, at = [], 0
+    while at < len(text.pieces):
+        end = text.end_of_line(at)
+        blocks.append(text.line(at, end))
         at = end
-    return ("\n\n" if spans else "\n").join(lines)
+    widest = max(_width(line) for block in blocks for line in block)
+    if text.rtl:  # flush right
+        blocks = [_moved(block, widest - max(map(_width, block))) for block in blocks]
+    return ("\n\n" if spans else "\n").join("\n".join(block) for block in blocks)
 
 
-def _end_of_line(pieces: Sequence[str], brackets: Sequence[_Bracket], at: int, width: int) -> int:
-    """Where the line that begins with piece ``at`` ends: as many pieces as fit, with their brackets; one at least."""
-    end = at + 1
-    while end < len(pieces) and sum(_columns(pieces, brackets, at, end + 1)) + (end - at) <= width:
-        end += 1
-    return end
+class _Text:
+    """Words in pieces no wider than a line, with brackets over pieces."""
+
+    def __init__(self, words: Sequence[str], spans: Sequence[Span], width: int) -> None:
+        self._width = width
+        parts = [_broken(_clean(word), width) for word in words]
+        firsts = [0]
+        for pieces in parts:
+            firsts.append(firsts[-1] + len(pieces))
+        self.pieces = [piece for pieces in parts for piece in pieces]
+        self.rtl = right_to_left(words)
+        self._ways = directions(self.pieces, self.rtl)
+        self._brackets: list[_Bracket] = []
+        for (start, end, label, score), row in zip(spans, levels(spans), strict=True):
+            caption = " ".join(filter(None, (_clean(label), score_text(score))))
+            self._brackets.append((firsts[start], firsts[end], _cut(caption, width - 2), row))
+
+    def end_of_line(self, at: int) -> int:
+        """Where the line that begins with piece ``at`` ends: as many as fit, with their brackets; one at least."""
+        end = at + 1
+        while end < len(self.pieces) and sum(self._columns(at, end + 1)) + (end - at) <= self._width:
+            end += 1
+        return end
+
+    def _parts(self, one: _Bracket, order: Sequence[int]) -> list[tuple[int, int]]:
+        """The columns of a bracket, as ranges."""
+        return runs([place for place, piece in enumerate(order) if one[0] <= piece < one[1]])
+
+    def _columns(self, at: int, end: int) -> list[int]:
+        """How wide the pieces ``[at, end)`` are on a line of their own, so that the captions that begin there fit."""
+        order = in_sight(at, end, self._ways, self.rtl)
+        needs = []
+        for one in self._brackets:
+            if at <= one[0] < end:
+                first, last = max(self._parts(one, order), key=lambda part: part[1] - part[0])
+                needs.append((first, last, _width(one[2]) + 2))
+        return widened([max(1, _width(self.pieces[piece])) for piece in order], needs, 1)
+
+    def line(self, at: int, end: int) -> list[str]:
+        """A line of text, and the rows of brackets under it."""
+        columns = self._columns(at, end)
+        lefts = [sum(columns[:one]) + one for one in range(len(columns))]
+        order = in_sight(at, end, self._ways, self.rtl)
+        words = [_kept(self.pieces[piece], self._ways[piece]) for piece in order]
+        lines = [" ".join(map(_pad, words, columns)).rstrip()]
+        here = [one for one in self._brackets if one[0] < end and one[1] > at]
+        for level in sorted({row for *_, row in here}):
+            parts = [(part, one) for one in here if one[3] == level for part in self._parts(one, order)]
+            line = ""
+            for (first, last), (start, stop, caption, _) in sorted(parts):
+                left, right = lefts[first], lefts[last - 1] + columns[last - 1]
+                opens = open_sides(order, (first, last), (start, stop), self.rtl)
+                line = _pad(line, left) + _bracket(right - left, caption, begins=not opens[0], ends=not opens[1])
+            lines.append(line)
+        return lines
 
 
-def _columns(pieces: Sequence[str], brackets: Sequence[_Bracket], at: int, end: int) -> list[int]:
-    """How wide the pieces ``[at, end)`` are on a line of their own, so that the captions that begin there fit."""
-    needs = [
-        (start - at, min(stop, end) - at, _width(caption) + 2)
-        for start, stop, caption, _ in brackets
-        if at <= start < end
-    ]
-    return widened([max(1, _width(piece)) for piece in pieces[at:end]], needs, 1)
+def _kept(word: str, rtl: bool) -> str:
+    """A word that stays where it is put, whatever is beside it."""
+    return f"{LTR}{RTL}{word}{RTL}{LTR}" if rtl else word
 
 
-def _line(pieces: Sequence[str], brackets: Sequence[_Bracket], at: int, end: int) -> list[str]:
-    columns = _columns(pieces, brackets, at, end)
-    lefts = [sum(columns[:one]) + one for one in range(len(columns))]
-    lines = [" ".join(map(_pad, pieces[at:end], columns)).rstrip()]
-    here = [one for one in brackets if one[0] < end and one[1] > at]
-    for level in sorted({row for *_, row in here}):
-        line = ""
-        for start, stop, caption, _ in sorted(one for one in here if one[3] == level):
-            left, last = lefts[max(start, at) - at], min(stop, end) - 1 - at
-            line = _pad(line, left) + _bracket(
-                lefts[last] + columns[last] - left, caption, begins=start >= at, ends=stop <= end
-            )
-        lines.append(line)
-    return lines
+def _has_rtl(text: str) -> bool:
+    return any(bidirectional(character) in ("R", "AL") for character in text)
+
+
+def _moved(block: Sequence[str], by: int) -> list[str]:
+    return [" " * by + line for line in block]
 
 
 def _bracket(width: int, caption: str, *, begins: bool, ends: bool) -> str:
@@ -189,9 +230,15 @@ def _bracket(width: int, caption: str, *, begins: bool, ends: bool) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without what moves the cursor or cannot be printed."""
-    return "".join(
-        c if wcwidth(c) >= 0 and not "\ud800" <= c <= "\udfff" else "\N{REPLACEMENT CHARACTER}" for c in text
+    """Without what moves the cursor, turns the direction of what follows, or cannot be printed."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if _steers(character) else character for character in text)
+
+
+def _steers(character: str) -> bool:
+    return (
+        wcwidth(character) < 0
+        or category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
     )
 
 

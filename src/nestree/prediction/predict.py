@@ -107,6 +107,7 @@ def _predictions(
             nested(annotated, annotated.entities, in_words=in_words),
             tuple(_windowed(document, found, in_words)),
             trees,
+            in_words=in_words,
         )
 
 

@@ -64,12 +64,14 @@ class Prediction(Sequence[PredictedEntity]):
             windows that overlap. Nothing is cut off.
         trees: of each sentence the nodes of its tree, if they were asked for; of sentences read in windows, what is
             left of the windows' trees.
+        in_words: whether entities, trees and ranges count words instead of characters.
     """
 
     document: Document
     entities: tuple[PredictedEntity, ...]
     windowed: tuple[Range, ...] = ()
     trees: tuple[tuple[TreeNode, ...], ...] | None = None
+    in_words: bool = False
 
     @property
     def text(self) -> str:
@@ -101,6 +103,12 @@ class Prediction(Sequence[PredictedEntity]):
         if self.trees is not None:
             found["trees"] = [[node._asdict() for node in tree] for tree in self.trees]
         return found
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the text with its entities, and the trees if there are any."""
+        from nestree.drawing import draw
+
+        return draw(self, "part")
 
 
 def nested(document: Document, entities: Iterable[Entity], *, in_words: bool) -> tuple[PredictedEntity, ...]:
