@@ -75,3 +75,36 @@ def _number(name: str, labels: int) -> int:
     if name.isdigit():
         return int(name)
     return labels * (int(name.split()[0]) if name[0].isdigit() else 1)
+
+
+def lines(
+    path: Path, series: Mapping[str, Mapping[float, list[float]]], x: str, y: str, *, logarithmic: bool = False
+) -> str:
+    """Means with bars of one standard deviation, a line for each series."""
+    drawn, axis = figure()
+    for at, (name, points) in enumerate(series.items()):
+        xs = sorted(points)
+        line(axis, xs, [points[one] for one in xs], name, at)
+    everywhere = sorted({one for points in series.values() for one in points})
+    if logarithmic:
+        axis.set_xscale("log")
+        axis.minorticks_off()
+    axis.set_xticks(everywhere, [f"{one:g}" for one in everywhere])
+    axis.set(xlabel=x, ylabel=y)
+    axis.legend(frameon=False)
+    return save(drawn, path)
+
+
+def bars(path: Path, names: list[str], values: list[float], theirs: Mapping[str, float], y: str) -> str:
+    """A bar for each name, and the paper's value as a line across it."""
+    drawn, axis = figure()
+    axis.bar(range(len(names)), values, color=COLOURS[0], width=0.6)
+    for at, (name, value) in enumerate(zip(names, values, strict=True)):
+        axis.text(at, value, f"{value:.1f}", ha="center", va="bottom", fontsize=8)
+        if name in theirs:
+            axis.plot([at - 0.38, at + 0.38], [theirs[name]] * 2, color=COLOURS[1], linewidth=2)
+    axis.plot([], [], color=COLOURS[1], linewidth=2, label="the paper")
+    axis.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    axis.set(ylabel=y)
+    axis.legend(frameon=False)
+    return save(drawn, path)

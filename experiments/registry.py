@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from experiments.studies import ablation, latent_labels, main
+from experiments.studies import (
+    ablation,
+    errors,
+    incomplete,
+    latent_labels,
+    learning_curve,
+    main,
+    statistics,
+    syntax,
+    trees,
+)
 from experiments.study import Study
 
 STUDIES: dict[str, Study] = {
     module.STUDY.name: module.STUDY
     for module in (
+        statistics,
         main,
         ablation,
         latent_labels,
+        errors,
+        trees,
+        syntax,
+        incomplete,
+        learning_curve,
     )
 }

@@ -8,7 +8,7 @@ from experiments import paper
 from experiments.corpora import title
 from experiments.groups import Group, Results
 from experiments.markdown import listed, p_text, table
-from experiments.planning import Plan, Request, joined, planned, seeded
+from experiments.planning import SYNTAX, Plan, Request, joined, planned, seeded
 from experiments.runs import Run
 from experiments.significance import LEVEL, Difference, holm
 from experiments.study import Section, Study
@@ -52,7 +52,10 @@ def plan(request: Request) -> Plan:
     """Both recipes with every change and every seed, on the first encoder."""
     encoder = request.encoders[0]
     return joined(
-        planned(seeded(request, Run(corpus.name, encoder.name, recipe, tuple(changes.items()))))
+        planned(
+            seeded(request, Run(corpus.name, encoder.name, recipe, tuple(changes.items()))),
+            *([SYNTAX] if corpus.treebank and not changes else []),  # of the base, which other experiments look at
+        )
         for corpus in request.of(*CORPORA)
         for recipe, variants in VARIANTS.items()
         for changes in ({}, *(one.changes for one in variants))
