@@ -58,6 +58,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, metavar="S", help="begin nothing later, stop what runs; it can go on")
     parser.add_argument("--plan", action="store_true", help="list the runs and how far they are; run nothing")
     parser.add_argument("--work", type=Path, default=Path("runs/experiments"), metavar="DIR", help="for models")
+    parser.add_argument("--no-training", action="store_true", help="only what needs no training run")
     parser.add_argument("--discard", action="store_true", help="remove models once they are measured")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="experiments/results")
     parser.add_argument("--commit", help="of the code, where there is no git")
@@ -115,7 +116,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.plan:
         return _show(plan, request)
     failed = False
-    if plan:
+    if plan and not options.no_training:
         failed = _train(plan, request, options)
     for study in studies:
         failed |= _measure(study, request)

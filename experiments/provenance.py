@@ -30,11 +30,16 @@ def _commit() -> str:
     if given := os.environ.get(COMMIT):
         return given
     try:
-        asked = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
-        found = subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=True)
+        found = _git("rev-parse", "HEAD")
+        # Results are no code, and every run changes them.
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/experiments/results")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return found.stdout.strip()
+    return f"{found}-changed" if changed else found
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=HERE, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _hashed(paths: Iterable[Path]) -> str:

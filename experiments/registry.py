@@ -9,6 +9,8 @@ from experiments.studies import (
     latent_labels,
     learning_curve,
     main,
+    peers,
+    speed,
     statistics,
     syntax,
     trees,
@@ -25,7 +27,9 @@ STUDIES: dict[str, Study] = {
         errors,
         trees,
         syntax,
+        speed,
         incomplete,
         learning_curve,
+        peers,
     )
 }

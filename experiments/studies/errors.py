@@ -92,7 +92,8 @@ def _errors(found: Section, corpus: str, encoder: str, group: Group) -> None:
     found.find(
         f"{where}: {spread(nodes)}% of the gold spans are nodes of the predicted tree "
         f"({_against(sum(nodes) / len(nodes))} the paper's {paper.UNLABELLED_RECALL} on ACE2005), and "
-        f"{spread(entities)}% are predicted as entities of some label; recall with the right label is {group.text('recall')}."
+        f"{spread(entities)}% are predicted as entities of some label; recall with the right label is "
+        f"{group.text('recall')}."
     )
     found.add(_kinds(group), _rare(errors))
 

@@ -192,8 +192,8 @@ def _judge(found: Section, corpus: str, trees: dict[str, Any], models: dict[str,
         found.find(
             f"{title(corpus)}, {name}: {own:.2f} F1 with punctuation, {_side(own, trees[best]['paper']['f1'])} the "
             f"best baseline ({best}, {trees[best]['paper']['f1']:.2f}) and {_side(own, entities)} random trees around "
-            f"the gold entities ({entities:.2f}); as brackets are usually counted it has {usual:.2f}, {_side(usual, right)} "
-            f"right-branching ({right:.2f})."
+            f"the gold entities ({entities:.2f}); as brackets are usually counted it has {usual:.2f}, "
+            f"{_side(usual, right)} right-branching ({right:.2f})."
         )
 
 

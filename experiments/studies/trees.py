@@ -22,13 +22,14 @@ SHOWN = 3
 LISTED = 12
 DRAWS = 50
 
-DANGLING = frozenset(
+_DANGLING = (
     "a an the this that these those its their his her our my of in on at by for with from to into through between "
     "during after before against via within without upon under over than as and or but nor not no both either neither "
     "is are was were be been has have had which who whose whether if ( [ { - / : "
     "der die das den dem des ein eine einer eines einem einen in im am an auf aus bei mit nach von vom zu zum zur für "
-    "über unter durch gegen ohne um und oder aber sowie dass".split()  # noqa: SIM905
+    "über unter durch gegen ohne um und oder aber sowie dass"
 )
+DANGLING = frozenset(_DANGLING.split())
 """Words after which something must follow: a constituent does not end in them. English and German."""
 LEADING = frozenset([*")]},.;:?!-/%"])
 """What no constituent begins with."""
@@ -87,8 +88,8 @@ def section(results: Results, found: Section) -> None:
         "entities. Solid: predicted entities; dashed: latent nodes. Numbers are exact probabilities of nodes.",
         "**A simple criterion.** Dev sentences have no gold trees, so a latent node is called *sound* if it does not "
         "end in a word that needs another (article, preposition, conjunction, auxiliary, opening bracket, hyphen), "
-        "does not begin with punctuation, and holds brackets in pairs. That is necessary for a phrase, not sufficient; `syntax` "
-        "compares with gold trees. Random trees around the same entities say what the criterion is worth.",
+        "does not begin with punctuation, and holds brackets in pairs. That is necessary for a phrase, not sufficient; "
+        "`syntax` compares with gold trees. Random trees around the same entities say what the criterion is worth.",
     )
     for run, result in drawn:
         _one_corpus(found, run, result[TREES])
