@@ -1,6 +1,6 @@
 """spaCy's span categorizer on the same encoder, by spacy-transformers.
 
-    PYTHON experiments/peers/spancat.py SPEC.json
+    PYTHON experiments/peers/train_spancat.py SPEC.json
 
 Runs of 1 to ``max_width`` words are suggested, so that longer entities cannot be found. Settings are those of spaCy's
 own quickstart for spancat with transformers, but for learning rate, batches and epochs, which are the budget's.
@@ -87,9 +87,8 @@ def main() -> None:
     """Trains, keeps the predictions of the best epoch, writes them."""
     import torch
 
-    spacy, util, thinc = (
-        import_module(name) for name in ("spacy", "spacy.util", "thinc.api")
-    )  # types differ by version
+    # By name: what their types say differs by version.
+    spacy, util, thinc = (import_module(name) for name in ("spacy", "spacy.util", "thinc.api"))
     spec = json.loads(Path(sys.argv[1]).read_text())
     train, dev = (json.loads(Path(spec[name]).read_text()) for name in ("train", "dev"))
     torch.set_num_threads(spec["threads"])

@@ -19,11 +19,11 @@ from experiments.store import write_json
 from experiments.studies.learning_curve import changes_at
 from experiments.study import Section, Study
 from experiments.worker import cut
-from nestree.data import Document, read
+from nestree.data import Document
 from nestree.training import TrainConfig, load_part
 
 CORPORA = ("genia",)
-TOOLS = {"spaCy spancat": "spancat.py", "GLiNER": "gliner.py"}
+TOOLS = {"spaCy spancat": "train_spancat.py", "GLiNER": "train_gliner.py"}
 OURS: dict[str, dict[str, Any]] = {"nestree": {}, "nestree, local": {"loss": "local"}}
 SHARE = "0.1"
 """Of the training data: other tools take long on CPUs. ``--set share=1`` takes all."""
@@ -58,10 +58,16 @@ def measure(request: Request) -> list[str]:
     unknown = [name for name in request.pythons if name not in TOOLS]
     if unknown:
         raise LookupError(f"there is no tool {unknown[0]!r}; known are {', '.join(TOOLS)}.")
+    failed = []
     for corpus in request.of(*CORPORA):
         for name in request.pythons:
             for run in _runs(request, corpus, request.encoders[0], {}):
-                said.append(_one(request, corpus, request.encoders[0], name, run))
+                try:
+                    said.append(_one(request, corpus, request.encoders[0], name, run))
+                except RuntimeError as error:  # the others go on
+                    failed.append(str(error))
+    if failed:
+        raise RuntimeError("; ".join(failed))
     return said
 
 
@@ -77,7 +83,7 @@ def _one(request: Request, corpus: CorpusFiles, encoder: Encoder, tool: str, run
     folder.mkdir(parents=True, exist_ok=True)
     splitter = TrainConfig().splitter
     gold = list(load_part(corpus.dev, splitter).documents)
-    train = cut(list(load_part(corpus.train, splitter).documents), run) if run.is_cut else list(read(corpus.train))
+    train = cut(load_part(corpus.train, splitter).documents, run)
     spec = _spec(request, encoder, run, folder, {one.label for document in train for one in document.entities})
     for name, documents in (("train", train), ("dev", gold)):
         sentences = [_plain(one, where) for one in documents for where in one.sentences or ()]
