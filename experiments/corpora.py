@@ -19,6 +19,7 @@ from pathlib import Path
 KNOWN = ("genia", "litbank", "germeval")
 OTHER_NAMES = {"germeval2014": "germeval"}
 TITLES = {"genia": "GENIA", "litbank": "LitBank", "germeval": "GermEval 2014", "demo": "the demo corpus"}
+ENCODERS = {"minilm": "MiniLM-L6", "mpnet": "MPNet-base", "bert-large": "BERT-large's shape"}
 EPOCHS = {"germeval": 5, "demo": 8}
 """Passes over the training data, where they are not ten."""
 
@@ -43,6 +44,11 @@ class CorpusFiles:
 def title(name: str) -> str:
     """How a corpus is called in print."""
     return TITLES.get(name, name)
+
+
+def encoder_title(name: str) -> str:
+    """How an encoder is called in print."""
+    return ENCODERS.get(name, name)
 
 
 def epochs(name: str) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+_NUMBER = re.compile(r"\*?~?[<+−]?\s?\d[\d,.]*( |%|\*|$|×)|$")
+"""How a cell with a number begins; an empty one may stand among them."""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; the first column is text, the others are numbers."""
+    """A table; columns of numbers are flush right."""
     for at, row in enumerate(rows):
         if len(row) != len(head):
             raise ValueError(f"row {at} of the table has {len(row)} cells under {len(head)} columns.")
-    line = "|".join(["---", *["---:"] * (len(head) - 1)])
+    numbers = [bool(rows) and all(_NUMBER.match(row[at]) for row in rows) for at in range(len(head))]
+    line = "|".join("---:" if one else "---" for one in numbers)
     return "\n".join(
         [_row(head), f"|{line}|", *(_row([cell if cell else "–" for cell in row]) for row in rows)],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from experiments import paper
-from experiments.corpora import title
+from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results
 from experiments.markdown import listed, p_text, table
 from experiments.planning import SYNTAX, Plan, Request, joined, planned, seeded
@@ -107,11 +107,11 @@ def _one_table(results: Results, found: Section, corpus: str, encoder: str, reci
         row = [variant.name, *_scores(group), str(difference), p_text(p).removeprefix("p ").removeprefix("= ")]
         rows.append([*row, str(len(group.runs)), *(_claimed(variant, corpus) if theirs else [])])
     setting = "the paper's setting" if recipe == "paper" else "the default recipe"
-    found.add(f"### {title(corpus)}, {encoder}: {setting}", table(head, rows))
+    found.add(f"### {title(corpus)}, {encoder_title(encoder)}: {setting}", table(head, rows))
     if recipe == "paper":
         claims = [(v, d, p) for (v, _), d, p in zip(own, differences, corrected, strict=True) if v.claimed]
-        _judge(found, f"{title(corpus)}, {encoder}, the paper's setting", claims, corpus)
-    _others(found, f"{title(corpus)}, {encoder}, {setting}", own, differences, corrected)
+        _judge(found, f"{title(corpus)}, {encoder_title(encoder)}, the paper's setting", claims, corpus)
+    _others(found, f"{title(corpus)}, {encoder_title(encoder)}, {setting}", own, differences, corrected)
 
 
 def _scores(group: Group) -> list[str]:
@@ -132,11 +132,11 @@ def _judge(found: Section, where: str, claims: list[tuple[Variant, Difference, f
     open_ = [one.name for one, _, p in claims if p >= LEVEL]
     parts = []
     if holds:
-        parts.append(f"F1 falls, as the paper says, with: {listed(holds)}")
+        parts.append(f"F1 falls, as the paper says, with {_quoted(holds)}")
     if fails:
-        parts.append(f"F1 rises, against the paper, with: {listed(fails)}")
+        parts.append(f"F1 rises, against the paper, with {_quoted(fails)}")
     if open_:
-        parts.append(f"no difference beyond chance with: {listed(open_)}")
+        parts.append(f"no difference beyond chance with {_quoted(open_)}")
     found.find(f"{where}: {'; '.join(parts)}.")
     if len(claims) == len(paper.ABLATION):
         worst = min(claims, key=lambda one: one[1].value)
@@ -146,6 +146,10 @@ def _judge(found: Section, where: str, claims: list[tuple[Variant, Difference, f
             f"The paper's claim that leaving out the TreeCRF costs most {verdict}: the largest fall is "
             f"{worst[0].name} ({worst[1]})."
         )
+
+
+def _quoted(names: list[str]) -> str:
+    return listed([f"“{name}”" for name in names])
 
 
 def _others(
@@ -158,7 +162,7 @@ def _others(
         if not variant.claimed and p < LEVEL
     ]
     if rows:
-        told = listed([f"{name} ({difference.value:+.2f})".replace("-", "−") for name, difference in rows])
+        told = listed([f"“{name}” ({difference.value:+.2f})".replace("-", "−") for name, difference in rows])
         found.add(f"{where}, beyond the paper: real differences with {told}.")
     else:
         found.add(f"{where}, beyond the paper: none of the other changes makes a real difference.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import paper
-from experiments.corpora import title
+from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results, spread
 from experiments.markdown import p_text, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -80,7 +80,7 @@ def section(results: Results, found: Section) -> None:
 
 def _errors(found: Section, corpus: str, encoder: str, group: Group) -> None:
     errors = added(group.results)
-    where = f"{title(corpus)}, {encoder}"
+    where = f"{title(corpus)}, {encoder_title(encoder)}"
     head = ["predicted", *errors.labels]
     rows = [["ρ", *(f"{one:.2f}" for one in errors.prior.values())]]
     for name, shares in zip(errors.rows, errors.column_normalised(), strict=True):
@@ -131,7 +131,7 @@ def _rare(errors: ErrorTable) -> str:
 
 
 def _remedy(found: Section, corpus: str, encoder: str, group: Group, remedied: Group) -> None:
-    where = f"{title(corpus)}, {encoder}"
+    where = f"{title(corpus)}, {encoder_title(encoder)}"
     labels = sorted(added(group.results).prior.items(), key=lambda one: one[1])
     rows = [["micro F1", group.text(), remedied.text()]]
     rows.append(["macro F1", group.text("f1", "macro"), remedied.text("f1", "macro")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments import plots
-from experiments.corpora import title
+from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -66,7 +66,7 @@ def _groups(results: Results, corpus: str, encoder: str) -> dict[str, dict[float
 
 
 def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dict[float, Group]]) -> None:
-    where = f"{title(corpus)}, {encoder}"
+    where = f"{title(corpus)}, {encoder_title(encoder)}"
     rows = [
         [f"{100 * share:.0f}%", *(one[share].text() if share in one else "" for one in groups.values())]
         for share in SHARES

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments import paper, plots
-from experiments.corpora import CorpusFiles, title
+from experiments.corpora import CorpusFiles, encoder_title, title
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -103,14 +103,14 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[int, Gro
         known = next((theirs[name] for name in reversed(names) if name in theirs), None)
         rows.append([*row, *([f"{one}" for one in known] if known else [""] * 3 if theirs else [])])
     found.add(
-        f"### {title(corpus)}, {encoder} ({labels} entity labels), the paper's setting",
+        f"### {title(corpus)}, {encoder_title(encoder)} ({labels} entity labels), the paper's setting",
         table(head, rows),
     )
     trends = {}
     for measure in ("precision", "recall", "f1"):
         points = [(latent, value) for latent, group in groups.items() for value in group.values(measure)]
         trends[measure] = trend([one for one, _ in points], [value for _, value in points])
-    found.find(_sentence(f"{title(corpus)}, {encoder}", trends))
+    found.find(_sentence(f"{title(corpus)}, {encoder_title(encoder)}", trends))
     picture = plots.latent_labels(found.folder / f"latent-labels-{corpus}-{encoder}.svg", groups, theirs, labels)
     found.add(f"![Precision, recall and F1 against the number of latent labels]({picture})")
 

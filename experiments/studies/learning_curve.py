@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments import plots
-from experiments.corpora import epochs, title
+from experiments.corpora import encoder_title, epochs, title
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -70,7 +70,7 @@ def section(results: Results, found: Section) -> None:
 
 
 def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dict[float, Group]]) -> None:
-    where = f"{title(corpus)}, {encoder}"
+    where = f"{title(corpus)}, {encoder_title(encoder)}"
     both = [share for share in SHARES if all(share in one for one in groups.values())]
     rows, told, gaps = [], [], {}
     for share in both:

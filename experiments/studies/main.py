@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from experiments import paper
-from experiments.corpora import title
+from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, table
 from experiments.planning import SYNTAX, TREES, Plan, Request, joined, planned, seeded
@@ -62,7 +62,7 @@ def _rows(pairs: Pairs) -> list[list[str]]:
         for name, group in (("TreeCRF", tree), ("local", local)):
             if group:
                 scores = [group.text(measure) for measure in ("precision", "recall", "f1")]
-                rows.append([title(corpus), encoder, name, *scores, str(len(group.runs))])
+                rows.append([title(corpus), encoder_title(encoder), name, *scores, str(len(group.runs))])
         last = at + 1 == len(pairs) or pairs[at + 1][0] != corpus
         if last and corpus in paper.MAIN:
             rows += _paper_rows(corpus)
@@ -86,7 +86,7 @@ def _paper_rows(corpus: str) -> list[list[str]]:
 
 def _sentence(corpus: str, encoder: str, tree: Group, local: Group) -> str:
     difference = tree.better_than(local)
-    where = f"{title(corpus)}, {encoder}"
+    where = f"{title(corpus)}, {encoder_title(encoder)}"
     amount = (
         f"{difference.value:+.2f} F1 (95%: {difference.low:+.2f} to {difference.high:+.2f}, {p_text(difference.p)})"
     )
@@ -105,7 +105,7 @@ def _each(pairs: Pairs) -> list[list[str]]:
     rows = []
     for corpus, encoder, tree, _ in pairs:
         values = ", ".join(f"{value:.2f}" for value in tree.values("f1"))
-        rows.append([title(corpus), encoder, values])
+        rows.append([title(corpus), encoder_title(encoder), values])
         if corpus in paper.RUNS:
             rows.append(
                 [
@@ -131,7 +131,7 @@ def _steadiness(pairs: Pairs) -> str:
         "That results are steady over seeds holds" if widest < 0.5 else "Results vary more over seeds than the paper's"
     )
     return (
-        f"{claim}: the largest standard deviation of F1 is {widest:.2f} ({title(corpus)}, {encoder}); "
+        f"{claim}: the largest standard deviation of F1 is {widest:.2f} ({title(corpus)}, {encoder_title(encoder)}); "
         f"the paper's are {', '.join(str(one.f1) for one in paper.MAIN_DEVIATION.values())}."
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments import measures, pool, provenance
 from experiments import peers as tools
-from experiments.corpora import CorpusFiles, title
+from experiments.corpora import CorpusFiles, encoder_title, title
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -189,20 +189,22 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
         if (group := results.group(corpus, encoder, "default", {**changes, "epochs": epochs}, sentences=share))
         and group.epochs == epochs
     }
-    where = f"{title(corpus)}, {encoder}, {100 * share:g}% of the training data, {epochs} epochs"
+    where = f"{title(corpus)}, {encoder_title(encoder)}, {100 * share:g}% of the training data, {epochs} epochs"
     rows = []
     for name, group in (own | groups).items():
         seconds = sum(one["seconds"] for one in group.results) / len(group.results)
         difference = own["nestree"].better_than(group) if "nestree" in own and name != "nestree" else None
         row = [name, *(group.text(one) for one in ("precision", "recall", "f1")), group.text("recall", "unlabelled")]
+        known = group.results[0].get("spec") or group.results[0]["config"]
+        row.append(f"{known['encoder_lr']:g} / {known['head_lr']:g}")
         row += [f"{difference} {p_text(difference.p)}" if difference else "", f"{seconds:.0f} s", str(len(group.runs))]
         rows.append(row)
     found.add(
         f"### {where}",
         "All start from the same encoder weights, see the same sentences as often, in batches of the same size, with "
-        "the learning rates of our recipe for the encoder; each has its own loss and head. The best epoch on dev is "
+        "the learning rates that are listed (encoder / head); each has its own loss and head. The best epoch on dev is "
         f"taken. Other tools look for entities of up to {MAX_WIDTH} words. Seconds are of whichever machine it was.",
-        table(["", "P", "R", "F1", "span recall", "nestree is ahead by", "training", "seeds"], rows),
+        table(["", "P", "R", "F1", "span recall", "learning rates", "nestree is ahead by", "training", "seeds"], rows),
     )
     for name, group in groups.items():
         if "nestree" in own:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from experiments import losses, paper, provenance
-from experiments.corpora import CorpusFiles, title
+from experiments.corpora import CorpusFiles, encoder_title, title
 from experiments.groups import Results
 from experiments.markdown import table
 from experiments.planning import Request
@@ -224,7 +224,7 @@ def _one_device(found: Section, device: str, contents: list[dict[str, Any]]) -> 
     where = machine["gpu"] if device == "cuda" else f"{machine['cpu']}, {contents[0]['threads']} threads"
     kind = "gpu" if device == "cuda" else "cpu"
     theirs = {name: seconds[kind] for name, seconds in paper.SPEED_SECONDS.items()}
-    head = ["", *(f"{title(one['corpus'])}, {one['encoder']}" for one in contents)]
+    head = ["", *(f"{title(one['corpus'])}, {encoder_title(one['encoder'])}" for one in contents)]
     head.append(f"*ACE2004, bert-large, {'P100' if kind == 'gpu' else 'i7'} (paper)*")
     rows = []
     for name in ORDER:
@@ -254,7 +254,7 @@ def _time(seconds: float) -> str:
 
 def _sentence(one: dict[str, Any], kind: str) -> str:
     times = {name: row["epoch_seconds"] for name, row in one["epochs"].items()}
-    where = f"{title(one['corpus'])}, {one['encoder']}, {kind.upper()}"
+    where = f"{title(one['corpus'])}, {encoder_title(one['encoder'])}, {kind.upper()}"
     theirs = paper.SPEED_SECONDS["Masked Inside"][kind] / paper.SPEED_SECONDS["biaffine"][kind]
     told = (
         f"{where}: an epoch with the TreeCRF takes {times['nestree'] / times['biaffine']:.2f} times as long as without"

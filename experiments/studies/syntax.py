@@ -17,7 +17,7 @@ from experiments.brackets import (
     random_tree,
     right_branching,
 )
-from experiments.corpora import title
+from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results, spread
 from experiments.markdown import table
 from experiments.planning import SYNTAX, Plan, Request, joined, planned, seeded
@@ -27,7 +27,7 @@ from experiments.study import Section, Study
 from nestree.data import Document, read
 
 CORPORA = ("genia",)
-RECIPES = ("default", "paper")
+SETTINGS = {"paper": "the paper's setting", "default": "default recipe"}
 DRAWS = 10
 """Random trees of each sentence."""
 READINGS = {
@@ -45,7 +45,7 @@ def plan(request: Request) -> Plan:
         planned(seeded(request, Run(corpus.name, encoder, recipe)), SYNTAX)
         for corpus in request.of(*CORPORA)
         if corpus.treebank
-        for recipe in RECIPES
+        for recipe in SETTINGS
     )
 
 
@@ -102,9 +102,9 @@ def section(results: Results, found: Section) -> None:
     for name, content in results.store.others("syntax-*"):
         corpus = name.removeprefix("syntax-")
         models = {
-            f"TreeCRF, {'the paper’s setting' if recipe == 'paper' else 'default recipe'}, {encoder}": group
+            f"TreeCRF, {SETTINGS[recipe]}, {encoder_title(encoder)}": group
             for encoder in results.encoders()
-            for recipe in ("paper", "default")
+            for recipe in SETTINGS
             if (group := _with_syntax(results.group(corpus, encoder, recipe)))
         }
         _one_corpus(found, corpus, content, models)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from experiments.brackets import Span, nontrivial, random_tree
-from experiments.corpora import title
+from experiments.corpora import encoder_title, title
 from experiments.groups import Results
 from experiments.markdown import table
 from experiments.planning import TREES, Plan, Request, joined, planned, seeded
@@ -80,7 +80,10 @@ def at_random(sentence: dict[str, Any], chance: random.Random) -> list[bool]:
 
 def section(results: Results, found: Section) -> None:
     """A page of drawings for each corpus, three of them in the report, and counts."""
-    drawn = [(run, result) for run, result in results if TREES in result and run.recipe == "default"]
+    drawn: dict[tuple[str, str], tuple[Run, dict[str, Any]]] = {}
+    for run, result in results:
+        if TREES in result and run.recipe == "default":
+            drawn.setdefault((run.corpus, run.encoder), (run, result))
     if not drawn:
         return
     found.add(
@@ -91,12 +94,12 @@ def section(results: Results, found: Section) -> None:
         "does not begin with punctuation, and holds brackets in pairs. That is necessary for a phrase, not sufficient; "
         "`syntax` compares with gold trees. Random trees around the same entities say what the criterion is worth.",
     )
-    for run, result in drawn:
+    for run, result in drawn.values():
         _one_corpus(found, run, result[TREES])
 
 
 def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> None:
-    where = f"{title(run.corpus)}, {run.encoder}"
+    where = f"{title(run.corpus)}, {encoder_title(run.encoder)}"
     latent = [one for sentence in sentences for one in latent_of(sentence)]
     chance = random.Random(0)
     beside = [one for _ in range(DRAWS) for sentence in sentences for one in at_random(sentence, chance)]

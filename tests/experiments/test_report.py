@@ -77,7 +77,7 @@ def everything(store: Store) -> None:
     own = {"decoding": "own", "own": scores["scores"]["map"]}
     write_json(
         store.other_path("peers/GLiNER/one"),
-        {**scores, "tool": "GLiNER", "scores": own, "spec": {"epochs": peer.config().epochs}},
+        {**scores, "tool": "GLiNER", "scores": own, "spec": peer.config().as_dict()},
     )
 
 
@@ -152,9 +152,9 @@ def test_an_ablation_that_helps_is_said_to_speak_against_the_paper(tmp_path: Pat
     for variant, share in zip(ablation.PAPER, (0.9, 0.5, 0.7, 0.4), strict=False):
         synthetic.put(store, share, Run("genia", "minilm", "paper", tuple(variant.changes.items())))
     text = sections(store)["ablation"]
-    assert "F1 rises, against the paper, with: bilinear instead of biaffine" in text
-    assert "F1 falls, as the paper says, with: without smoothing and without TreeCRF (local)" in text
-    assert "no difference beyond chance with: without PN and smoothing" in text
+    assert "F1 rises, against the paper, with “bilinear instead of biaffine”" in text
+    assert "F1 falls, as the paper says, with “without smoothing” and “without TreeCRF (local)”" in text
+    assert "no difference beyond chance with “without PN and smoothing”" in text
     assert "costs most holds here" in text
 
 
