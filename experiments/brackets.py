@@ -174,9 +174,9 @@ def without_punctuation(tree: GoldTree, spans: Iterable[Span | None]) -> list[Sp
 class Comparison:
     """A kind of trees against gold: by the paper's metric, and as brackets are usually counted.
 
-    **The paper's metric** ("UAS") is not defined there. We take it to be the share of a tree's brackets that are gold
-    constituents, punctuation being words as any other: its oracle has 78.5, as a binarised tree must have brackets
-    that gold has not; and its right-branching trees have 0.15, as every suffix of a sentence ends in its full stop.
+    **The paper's metric** ("UAS") is not defined there. It may be the share of a tree's brackets that are gold
+    constituents, or F1, over the corpus or of sentences; with punctuation as words in any case, since its
+    right-branching trees have 0.15: every suffix of a sentence ends in its full stop. All are counted.
 
     **Brackets as usual**: precision, recall and F1 over the corpus, punctuation left out. In both, single words and
     whole sentences are no brackets.
