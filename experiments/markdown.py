@@ -35,6 +35,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
 
+def signed(value: float, digits: int = 2) -> str:
+    """With its sign, and a minus that is one."""
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
 def p_text(p: float) -> str:
     """A p value as it is printed."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

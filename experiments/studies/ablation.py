@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from experiments import paper
 from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results
-from experiments.markdown import listed, p_text, table
+from experiments.markdown import listed, p_text, signed, table
 from experiments.planning import SYNTAX, Plan, Request, joined, planned, seeded
 from experiments.runs import Run
 from experiments.significance import LEVEL, Difference, holm
@@ -122,7 +122,7 @@ def _claimed(variant: Variant, corpus: str) -> list[str]:
     if not variant.claimed:
         return ["", ""]
     value = paper.ABLATION[variant.claimed][corpus].f1
-    return [f"{value}", f"{value - paper.MAIN[corpus].f1:+.1f}".replace("-", "−")]
+    return [f"{value}", signed(value - paper.MAIN[corpus].f1, 1)]
 
 
 def _judge(found: Section, where: str, claims: list[tuple[Variant, Difference, float]], corpus: str) -> None:
@@ -162,7 +162,7 @@ def _others(
         if not variant.claimed and p < LEVEL
     ]
     if rows:
-        told = listed([f"“{name}” ({difference.value:+.2f})".replace("-", "−") for name, difference in rows])
+        told = listed([f"“{name}” ({signed(difference.value)})" for name, difference in rows])
         found.add(f"{where}, beyond the paper: real differences with {told}.")
     else:
         found.add(f"{where}, beyond the paper: none of the other changes makes a real difference.")

@@ -9,7 +9,7 @@ from typing import Any
 from experiments import paper
 from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results, spread
-from experiments.markdown import p_text, table
+from experiments.markdown import p_text, signed, table
 from experiments.planning import Plan, Request, joined, planned, seeded
 from experiments.runs import Run
 from experiments.study import Section, Study
@@ -152,8 +152,8 @@ def _remedy(found: Section, corpus: str, encoder: str, group: Group, remedied: G
     macro = remedied.mean("f1", "macro") - group.mean("f1", "macro")
     effect = "more than chance" if micro.significant else "no more than chance"
     found.find(
-        f"{where}: balance changes macro F1 by {macro:+.2f} and micro F1 by {micro.value:+.2f} "
-        f"({effect}, {p_text(micro.p)}).".replace("-", "−")
+        f"{where}: balance changes macro F1 by {signed(macro)} and micro F1 by {signed(micro.value)} "
+        f"({effect}, {p_text(micro.p)})."
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from experiments import plots
 from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results
-from experiments.markdown import p_text, table
+from experiments.markdown import p_text, signed, table
 from experiments.planning import Plan, Request, joined, planned, seeded
 from experiments.runs import Run
 from experiments.study import Section, Study
@@ -100,7 +100,7 @@ def _sentence(where: str, other: str, pairs: dict[float, tuple[Group, Group]]) -
     for share, (masked, group) in pairs.items():
         difference = masked.better_than(group)
         above += difference.significant and difference.value > 0
-        told.append(f"{difference.value:+.2f} at {100 * share:.0f}% ({p_text(difference.p)})".replace("-", "−"))
+        told.append(f"{signed(difference.value)} at {100 * share:.0f}% ({p_text(difference.p)})")
     return f"{where}: masked training is above {other} at {above} of {len(pairs)} shares: {', '.join(told)}."
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from experiments import paper, plots
 from experiments.corpora import CorpusFiles, encoder_title, title
 from experiments.groups import Group, Results
-from experiments.markdown import p_text, table
+from experiments.markdown import p_text, signed, table
 from experiments.planning import Plan, Request, joined, planned, seeded
 from experiments.runs import Run
 from experiments.significance import LEVEL
@@ -127,7 +127,7 @@ def _multiple(times: int) -> str:
 def _sentence(where: str, trends: dict[str, Trend]) -> str:
     def told(measure: str) -> str:
         one = trends[measure]
-        change = f"{one.slope:+.2f}".replace("-", "−")
+        change = signed(one.slope)
         if one.p >= LEVEL:
             return f"{measure} has no trend ({change} per doubling, {p_text(one.p)})"
         return f"{measure} {'rises' if one.slope > 0 else 'falls'} ({change} per doubling, {p_text(one.p)})"

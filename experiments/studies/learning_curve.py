@@ -7,7 +7,7 @@ from typing import Any
 from experiments import plots
 from experiments.corpora import encoder_title, epochs, title
 from experiments.groups import Group, Results
-from experiments.markdown import p_text, table
+from experiments.markdown import p_text, signed, table
 from experiments.planning import Plan, Request, joined, planned, seeded
 from experiments.runs import Run
 from experiments.study import Section, Study
@@ -81,7 +81,7 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
         row = [f"{100 * share:g}%", f"{sentences:,}", str(tree.epochs), tree.text(), local.text()]
         rows.append([*row, str(difference), p_text(difference.p)])
         if difference.significant:
-            told.append(f"{difference.value:+.2f} at {100 * share:g}%".replace("-", "−"))
+            told.append(f"{signed(difference.value)} at {100 * share:g}%")
     found.add(
         f"### {where}: dev F1",
         "Small shares get more passes over their data, both models the same; shares of one seed are nested.",
@@ -97,7 +97,7 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
         shape = "larger" if gaps[least].value > gaps[most].value else "smaller"
         found.find(
             f"{where}: the gap between TreeCRF and local model is {real}; it is {shape} with {100 * least:g}% of the "
-            f"data ({gaps[least].value:+.2f}) than with {100 * most:g}% ({gaps[most].value:+.2f}).".replace("-", "−")
+            f"data ({signed(gaps[least].value)}) than with {100 * most:g}% ({signed(gaps[most].value)})."
         )
 
 

@@ -7,7 +7,7 @@ import statistics
 from experiments import paper
 from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results
-from experiments.markdown import p_text, table
+from experiments.markdown import p_text, signed, table
 from experiments.planning import SYNTAX, TREES, Plan, Request, joined, planned, seeded
 from experiments.runs import Run
 from experiments.study import Section, Study
@@ -87,17 +87,15 @@ def _paper_rows(corpus: str) -> list[list[str]]:
 def _sentence(corpus: str, encoder: str, tree: Group, local: Group) -> str:
     difference = tree.better_than(local)
     where = f"{title(corpus)}, {encoder_title(encoder)}"
-    amount = (
-        f"{difference.value:+.2f} F1 (95%: {difference.low:+.2f} to {difference.high:+.2f}, {p_text(difference.p)})"
-    )
-    amount = amount.replace("-", "−")
+    interval = f"{signed(difference.low)} to {signed(difference.high)}"
+    amount = f"{signed(difference.value)} F1 (95%: {interval}, {p_text(difference.p)})"
     if not difference.significant:
         return f"{where}: TreeCRF and local model do not differ by more than chance: {amount}."
     better = "above" if difference.value > 0 else "below"
     said = ""
     if corpus in paper.MAIN:
         gap = paper.MAIN[corpus].f1 - paper.ABLATION["without TreeCRF"][corpus].f1
-        said = f" The paper has {gap:+.1f}."
+        said = f" The paper has {signed(gap, 1)}."
     return f"{where}: the TreeCRF is {better} the local model: {amount}.{said}"
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from experiments.brackets import Span, nontrivial, random_tree
 from experiments.corpora import encoder_title, title
 from experiments.groups import Results
-from experiments.markdown import table
+from experiments.markdown import p_text, table
 from experiments.planning import TREES, Plan, Request, joined, planned, seeded
 from experiments.runs import Run
+from experiments.significance import LEVEL
 from experiments.study import Section, Study
 from nestree.drawing import tree_svg
 from nestree.drawing.page import Figure, Part, Text, page
@@ -20,7 +22,8 @@ from nestree.drawing.page import Section as PageSection
 CORPORA = ("genia", "litbank", "germeval")
 SHOWN = 3
 LISTED = 12
-DRAWS = 50
+DRAWS = 1000
+"""Random trees of each sentence."""
 
 _DANGLING = (
     "a an the this that these those its their his her our my of in on at by for with from to into through between "
@@ -101,8 +104,7 @@ def section(results: Results, found: Section) -> None:
 def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> None:
     where = f"{title(run.corpus)}, {encoder_title(run.encoder)}"
     latent = [one for sentence in sentences for one in latent_of(sentence)]
-    chance = random.Random(0)
-    beside = [one for _ in range(DRAWS) for sentence in sentences for one in at_random(sentence, chance)]
+    beside = [_percent(drawn) for drawn in _random_draws(sentences)]
     name = f"trees-{run.corpus}-{run.encoder}"
     svgs = [_svg(sentence) for sentence in sentences]
     parts: list[Part] = [Text(f"Solid: entities; dashed: latent nodes. {where}, seed {run.seed}.")]
@@ -111,7 +113,7 @@ def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> No
         parts.append(Figure(svg, f"Annotated: {gold}"))
     found.folder.mkdir(parents=True, exist_ok=True)
     (found.folder / f"{name}.html").write_text(
-        page(f"Latent trees: {where}", [PageSection("", parts)]), encoding="utf-8"
+        page(f"Latent trees: {where}", [PageSection("Dev sentences", parts)]), encoding="utf-8"
     )
     found.add(f"### {where}", f"[All {len(sentences)} trees]({name}.html); some of them:")
     for at in sorted(range(len(svgs)), key=lambda one: len(svgs[one]))[:SHOWN]:
@@ -120,13 +122,20 @@ def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> No
     if not latent:
         found.add("There are no latent nodes of more than one word in them.")
         return
-    share, chance_share = _percent([one.sound for one in latent]), _percent(beside)
+    share, usual = _percent([one.sound for one in latent]), statistics.mean(beside)
+    p = (sum(one >= share for one in beside) + 1) / (len(beside) + 1)
+    verdict = "more than" if p < LEVEL else "no more than"
     found.find(
-        f"{where}: {share:.0f}% of the {len(latent)} latent constituents are sound, "
-        f"{'against' if share > chance_share else 'no more than the'} {chance_share:.0f}% of random trees around the "
-        "same entities."
+        f"{where}: {share:.0f}% of the {len(latent)} latent constituents are sound, {verdict} of random trees around "
+        f"the same entities, which have {usual:.0f}% ({p_text(p)})."
     )
     found.add("The most probable of each kind:", _examples(latent))
+
+
+def _random_draws(sentences: list[dict[str, Any]]) -> Iterator[list[bool]]:
+    chance = random.Random(0)
+    for _ in range(DRAWS):
+        yield [one for sentence in sentences for one in at_random(sentence, chance)]
 
 
 def _svg(sentence: dict[str, Any]) -> str:
