@@ -1,0 +1,126 @@
+"""Processes side by side, within a time: what fails is told and the others go on; what is stopped can go on later."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments.worker import STOPPED
+
+GRACE = 40.0
+"""Seconds to write a checkpoint in, before a process is ended."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A process to run.
+
+    Attributes:
+        name: what people see.
+        command: with its arguments.
+        log: where its output goes.
+    """
+
+    name: str
+    command: Sequence[str]
+    log: Path
+
+
+@dataclass
+class Outcome:
+    """How jobs ended, by name."""
+
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    stopped: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Running:
+    job: Job
+    process: subprocess.Popen[bytes]
+    began: float
+
+
+def run(
+    jobs: Sequence[Job],
+    *,
+    side_by_side: int = 1,
+    seconds: float | None = None,
+    say: Callable[[str], None] = print,
+    poll: float = 0.3,
+) -> Outcome:
+    """Runs jobs, so many at a time; after ``seconds`` no other is begun, and those that run are asked to stop."""
+    outcome, waiting, running = Outcome(), list(jobs), list[_Running]()
+    began, asked = time.monotonic(), None
+    try:
+        while running or (waiting and asked is None):
+            now = time.monotonic()
+            if seconds is not None and now - began >= seconds and asked is None:
+                asked = now
+                say(f"{seconds:g} seconds are over: {len(running)} that run are asked to stop, {len(waiting)} wait")
+                _signal(running, signal.SIGTERM)
+            while waiting and len(running) < side_by_side and asked is None:
+                running.append(_start(waiting.pop(0), side_by_side))
+            if asked is not None and now - asked > GRACE:
+                _signal(running, signal.SIGKILL)
+            for one in [one for one in running if one.process.poll() is not None]:
+                running.remove(one)
+                _ended(one, outcome, asked is not None, say, len(waiting) + len(running))
+            time.sleep(poll)
+    finally:
+        _signal(running, signal.SIGTERM)
+        for one in running:
+            one.process.wait()
+    outcome.waiting = [job.name for job in waiting]
+    return outcome
+
+
+def _start(job: Job, side_by_side: int) -> _Running:
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    environment = dict(os.environ)
+    if side_by_side > 1:
+        environment.setdefault("OMP_NUM_THREADS", "1")
+        environment.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Whoever interrupts us means us: children are told by us, once.
+    with job.log.open("ab") as log:
+        process = subprocess.Popen(
+            job.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+        )
+    return _Running(job, process, time.monotonic())
+
+
+def _ended(one: _Running, outcome: Outcome, was_asked: bool, say: Callable[[str], None], left: int) -> None:
+    took, status = time.monotonic() - one.began, one.process.returncode
+    if status == 0:
+        outcome.done.append(one.job.name)
+        say(f"done in {took:.0f} s: {one.job.name} ({left} left)")
+    elif status == STOPPED or (was_asked and status < 0):
+        outcome.stopped.append(one.job.name)
+        say(f"stopped, can go on: {one.job.name}")
+    else:
+        outcome.failed[one.job.name] = why = _last_lines(one.job.log)
+        say(f"FAILED with status {status}: {one.job.name}\n{why}\n  all of it is in {one.job.log}")
+
+
+def _last_lines(log: Path, lines: int = 6) -> str:
+    found = log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+    return "\n".join(f"  | {line}" for line in found)
+
+
+def _signal(running: Sequence[_Running], number: int) -> None:
+    for one in running:
+        if one.process.poll() is None:
+            one.process.send_signal(number)
+
+
+def python(*arguments: str) -> list[str]:
+    """A command of this Python."""
+    return [sys.executable, *arguments]

@@ -1,0 +1,107 @@
+"""Whether two kinds of runs differ by more than chance: chance of sentences and of seeds, both.
+
+Sentences are drawn with replacement, the same for both kinds, as in :mod:`nestree.evaluation.bootstrap`; and so are
+the seeds of each kind. The interval of the difference of mean scores holds 95% of the draws; p is twice the share of
+draws on the wrong side of 0. With one seed, only sentences are drawn. Few seeds say little about how seeds vary: the
+intervals are then somewhat too narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.counts import Counts
+
+RESAMPLES = 4000
+LEVEL = 0.05
+MEASURES = ("precision", "recall", "f1")
+Numbers = NDArray[np.float64]
+
+
+class Difference(NamedTuple):
+    """How much higher the second kind is, in points: the mean, its 95% interval, and the p value."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether chance would seldom do that."""
+        return self.p < LEVEL
+
+    def __str__(self) -> str:
+        return f"{self.value:+.2f} ({self.low:+.2f} to {self.high:+.2f})".replace("-", "−")
+
+
+def compared(
+    one: Sequence[Counts], other: Sequence[Counts], measure: str = "f1", *, same_models: bool = False
+) -> Difference:
+    """The second kind less the first. Each is the counts of its seeds, over the same sentences.
+
+    Args:
+        one: counts of each seed. Shape: ``[sentence, 3]``: correct, predicted, gold
+        other: likewise.
+        measure: what is compared.
+        same_models: both are the same models, decoded in two ways; then their seeds are drawn together.
+    """
+    if not one or not other or {len(counts) for counts in one} != {len(counts) for counts in other}:
+        raise ValueError("both kinds need at least one seed, over the same sentences.")
+    if any(not np.array_equal(one[0][:, 2], counts[:, 2]) for counts in (*one, *other)):
+        raise ValueError("the gold of these runs differs: they were not measured on the same data.")
+    value = _mean(other, measure) - _mean(one, measure)
+    drawn = _drawn(other, measure, 1 if same_models else 2) - _drawn(one, measure, 1)
+    low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
+    tail = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    p = min(1.0, 2 * (tail + 1) / (RESAMPLES + 1))
+    return Difference(100 * value, 100 * float(low), 100 * float(high), p)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p values of a family of comparisons, corrected so that one false alarm in the family is as rare (Holm)."""
+    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
+    found, largest = [0.0] * len(p_values), 0.0
+    for rank, at in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p_values[at]))
+        found[at] = largest
+    return found
+
+
+def score(totals: NDArray[np.int64] | Numbers, measure: str) -> Numbers:
+    """A measure of counts. Shape: ``[..., 3]`` to ``[...]``."""
+    correct, predicted, gold = np.moveaxis(np.asarray(totals, dtype=np.float64), -1, 0)
+    parts = {
+        "precision": (correct, predicted),
+        "recall": (correct, gold),
+        "f1": (2 * correct, predicted + gold),
+    }
+    if measure not in parts:
+        raise ValueError(f"measure is {measure!r}; known are {', '.join(MEASURES)}.")
+    part, whole = parts[measure]
+    return np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0)
+
+
+def _mean(seeds: Sequence[Counts], measure: str) -> float:
+    return float(np.mean([score(counts.sum(0), measure) for counts in seeds]))
+
+
+def _drawn(seeds: Sequence[Counts], measure: str, stream: int) -> Numbers:
+    """The mean score of drawn seeds on drawn sentences. Shape: ``[resample]``."""
+    times = _times(len(seeds[0]))
+    values = np.stack([score(times @ counts.astype(np.float64), measure) for counts in seeds], 1)
+    chosen = np.random.default_rng([stream, len(seeds)]).integers(0, len(seeds), (RESAMPLES, len(seeds)))
+    return np.take_along_axis(values, chosen, 1).mean(1)
+
+
+@cache
+def _times(sentences: int) -> Numbers:
+    """How often each sentence is drawn. Shape: ``[resample, sentence]``."""
+    drawn = np.random.default_rng(0).integers(0, sentences, (RESAMPLES, sentences))
+    rows = drawn + sentences * np.arange(RESAMPLES)[:, None]
+    return np.bincount(rows.ravel(), minlength=RESAMPLES * sentences).reshape(RESAMPLES, sentences).astype(np.float64)

@@ -1,0 +1,171 @@
+"""Ablations (the paper's Table 2, lower part), and what the paper does not take apart."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from experiments import paper
+from experiments.corpora import encoder_title, title
+from experiments.groups import Group, Results
+from experiments.markdown import listed, p_text, signed, table
+from experiments.planning import SYNTAX, Plan, Request, joined, planned, seeded
+from experiments.runs import Run
+from experiments.significance import LEVEL, Difference, holm
+from experiments.study import Section, Study
+
+CORPORA = ("genia", "litbank")
+
+
+class Variant(NamedTuple):
+    """A change to a recipe, and what it is called; ``claimed``: its row in the paper's table."""
+
+    name: str
+    changes: dict[str, Any]
+    claimed: str = ""
+
+
+PAPER = (
+    Variant("bilinear instead of biaffine", {"scorer": "bilinear"}, "bilinear"),
+    Variant("without smoothing", {"smoothing": 0.0}, "without smoothing"),
+    Variant("without PN and smoothing", {"smoothing": 0.0, "normalize": False}, "without PN and smoothing"),
+    Variant("without TreeCRF (local)", {"loss": "local"}, "without TreeCRF"),
+    Variant("smoothing of all that is ruled out", {"smoothing_scope": "all"}),
+    Variant("entropy bonus 0.01", {"entropy_weight": 0.01}),
+    Variant("entropy bonus 0.1", {"entropy_weight": 0.1}),
+    Variant("separate ends", {"scorer": "biaffine-separate"}),
+)
+"""Changes to the paper's setting; the first four are in the paper."""
+DEFAULT = (
+    Variant("bilinear instead of biaffine", {"scorer": "bilinear"}),
+    Variant("without smoothing", {"smoothing": 0.0}),
+    Variant("without PN, gain and smoothing", {"smoothing": 0.0, "normalize": False}),
+    Variant("without TreeCRF (local)", {"loss": "local"}),
+    Variant("without gain", {"gain": 0.0}),
+    Variant("without hidden pieces (mask)", {"mask": 0.0}),
+    Variant("without averaged weights (ema)", {"ema": 0.0}),
+)
+"""Changes to the default recipe: what the paper has, and what we added."""
+VARIANTS = {"paper": PAPER, "default": DEFAULT}
+
+
+def plan(request: Request) -> Plan:
+    """Both recipes with every change and every seed, on the first encoder."""
+    encoder = request.encoders[0]
+    return joined(
+        planned(
+            seeded(request, Run(corpus.name, encoder.name, recipe, tuple(changes.items()))),
+            *([SYNTAX] if corpus.treebank and not changes else []),  # of the base, which other experiments look at
+        )
+        for corpus in request.of(*CORPORA)
+        for recipe, variants in VARIANTS.items()
+        for changes in ({}, *(one.changes for one in variants))
+    )
+
+
+def section(results: Results, found: Section) -> None:
+    """A table for each corpus and recipe, and which of the paper's claims hold."""
+    tables = [
+        (corpus, encoder, recipe, base)
+        for corpus in results.corpora(*CORPORA)
+        for encoder in results.encoders()
+        for recipe in VARIANTS
+        if (base := results.group(corpus, encoder, recipe))
+    ]
+    tables = [one for one in tables if _present(results, *one[:3])]
+    if not tables:
+        return
+    found.add(
+        "**The base.** The paper's setting here is its model, its loss and its decoding (biaffine scorer, PN, ε = 0.02 "
+        "on rejected spans, one latent label, dropout 0.2, the best tree), trained with the optimizer of our default "
+        "recipe, since the paper's learning rates are those of BERT. The default recipe is taken apart as well: it has "
+        "a learned gain after PN, hides pieces from the encoder, averages weights and decodes by minimum Bayes risk.",
+        "Δ is the change in F1 against the base, with its 95% interval: sentences and seeds are both drawn (4,000 "
+        f"times). A change is called real if p < {LEVEL} after Holm's correction over all rows of its table.",
+    )
+    for corpus, encoder, recipe, base in tables:
+        _one_table(results, found, corpus, encoder, recipe, base)
+
+
+def _present(results: Results, corpus: str, encoder: str, recipe: str) -> list[tuple[Variant, Group]]:
+    pairs = [(one, results.group(corpus, encoder, recipe, one.changes)) for one in VARIANTS[recipe]]
+    return [(variant, group) for variant, group in pairs if group]
+
+
+def _one_table(results: Results, found: Section, corpus: str, encoder: str, recipe: str, base: Group) -> None:
+    own = _present(results, corpus, encoder, recipe)
+    other = "mbr" if recipe == "paper" else "map"
+    name = "MBR decoding of the same models" if other == "mbr" else "the best tree (MAP) of the same models"
+    own.append((Variant(name, {"decoding": other}), base.decoded(other)))
+    differences = [group.better_than(base) for _, group in own]
+    corrected = holm([one.p for one in differences])
+    theirs = recipe == "paper" and corpus in paper.MAIN
+    head = ["", "P", "R", "F1", "Δ F1", "p (Holm)", "seeds", *(["paper: F1", "Δ"] if theirs else [])]
+    rows = [
+        ["base", *_scores(base), "", "", str(len(base.runs)), *([f"{paper.MAIN[corpus].f1}", ""] if theirs else [])]
+    ]
+    for (variant, group), difference, p in zip(own, differences, corrected, strict=True):
+        row = [variant.name, *_scores(group), str(difference), p_text(p).removeprefix("p ").removeprefix("= ")]
+        rows.append([*row, str(len(group.runs)), *(_claimed(variant, corpus) if theirs else [])])
+    setting = "the paper's setting" if recipe == "paper" else "the default recipe"
+    found.add(f"### {title(corpus)}, {encoder_title(encoder)}: {setting}", table(head, rows))
+    if recipe == "paper":
+        claims = [(v, d, p) for (v, _), d, p in zip(own, differences, corrected, strict=True) if v.claimed]
+        _judge(found, f"{title(corpus)}, {encoder_title(encoder)}, the paper's setting", claims, corpus)
+    _others(found, f"{title(corpus)}, {encoder_title(encoder)}, {setting}", own, differences, corrected)
+
+
+def _scores(group: Group) -> list[str]:
+    return [group.text(measure) for measure in ("precision", "recall", "f1")]
+
+
+def _claimed(variant: Variant, corpus: str) -> list[str]:
+    if not variant.claimed:
+        return ["", ""]
+    value = paper.ABLATION[variant.claimed][corpus].f1
+    return [f"{value}", signed(value - paper.MAIN[corpus].f1, 1)]
+
+
+def _judge(found: Section, where: str, claims: list[tuple[Variant, Difference, float]], corpus: str) -> None:
+    """Says which of the paper's claims hold: that each change lowers F1, and that leaving out trees does so most."""
+    holds = [one.name for one, difference, p in claims if p < LEVEL and difference.value < 0]
+    fails = [one.name for one, difference, p in claims if p < LEVEL and difference.value > 0]
+    open_ = [one.name for one, _, p in claims if p >= LEVEL]
+    parts = []
+    if holds:
+        parts.append(f"F1 falls, as the paper says, with {_quoted(holds)}")
+    if fails:
+        parts.append(f"F1 rises, against the paper, with {_quoted(fails)}")
+    if open_:
+        parts.append(f"no difference beyond chance with {_quoted(open_)}")
+    found.find(f"{where}: {'; '.join(parts)}.")
+    if len(claims) == len(paper.ABLATION):
+        worst = min(claims, key=lambda one: one[1].value)
+        is_trees = worst[0].claimed == "without TreeCRF"
+        verdict = "holds here" if is_trees and worst[2] < LEVEL else "does not hold here"
+        found.add(
+            f"The paper's claim that leaving out the TreeCRF costs most {verdict}: the largest fall is "
+            f"{worst[0].name} ({worst[1]})."
+        )
+
+
+def _quoted(names: list[str]) -> str:
+    return listed([f"“{name}”" for name in names])
+
+
+def _others(
+    found: Section, where: str, own: list[tuple[Variant, Group]], differences: list[Difference], corrected: list[float]
+) -> None:
+    """What is not in the paper and makes a difference."""
+    rows = [
+        (variant.name, difference)
+        for (variant, _), difference, p in zip(own, differences, corrected, strict=True)
+        if not variant.claimed and p < LEVEL
+    ]
+    if rows:
+        told = listed([f"“{name}” ({signed(difference.value)})" for name, difference in rows])
+        found.add(f"{where}, beyond the paper: real differences with {told}.")
+    else:
+        found.add(f"{where}, beyond the paper: none of the other changes makes a real difference.")
+
+
+STUDY = Study("ablation", "Table 2, lower part", "What does each part of the model contribute?", section, plan)

@@ -1,0 +1,162 @@
+"""Errors (the paper's Table 3): what became of gold entities, by label; and what the remedy for rare labels changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments import paper
+from experiments.corpora import encoder_title, title
+from experiments.groups import Group, Results, spread
+from experiments.markdown import p_text, signed, table
+from experiments.planning import Plan, Request, joined, planned, seeded
+from experiments.runs import Run
+from experiments.study import Section, Study
+from nestree.evaluation.error_table import LATENT, NONE, ErrorTable, heat_map_png
+
+CORPORA = ("genia", "litbank")
+BALANCE = 0.5
+REMEDY = {"balance": BALANCE}
+
+
+def plan(request: Request) -> Plan:
+    """The default recipe with and without the remedy, with every seed, on the first encoder."""
+    encoder = request.encoders[0]
+    return joined(
+        planned(seeded(request, Run(corpus.name, encoder.name, changes=tuple(changes.items()))))
+        for corpus in request.of(*CORPORA)
+        for changes in ({}, REMEDY)
+    )
+
+
+def added(results: Sequence[dict[str, Any]]) -> ErrorTable:
+    """The error tables of several seeds, added up."""
+    labels = sorted({label for one in results for label in one["errors"]["labels"]})
+    listed_rows = dict.fromkeys(row for one in results for row in one["errors"]["rows"])
+    rows = [*labels, *(row for row in listed_rows if row not in (*labels, LATENT, NONE))]
+    rows += [row for row in (LATENT, NONE) if row in listed_rows]
+    total = dict.fromkeys(((row, label) for row in rows for label in labels), 0)
+    for one in results:
+        table_ = one["errors"]
+        for row, counts in zip(table_["rows"], table_["counts"], strict=True):
+            for label, count in zip(table_["labels"], counts, strict=True):
+                total[row, label] += count
+    return ErrorTable(tuple(labels), tuple(rows), tuple(tuple(total[row, label] for label in labels) for row in rows))
+
+
+def share(table_: ErrorTable, row: str) -> float:
+    """Of all gold entities, the share in a row, in percent."""
+    everything = sum(table_.gold.values())
+    return 100 * sum(table_.counts[table_.rows.index(row)]) / everything if row in table_.rows else 0.0
+
+
+def section(results: Results, found: Section) -> None:
+    """A table and a heat map for each corpus, span recall, and the remedy."""
+    groups = [
+        (corpus, encoder, group)
+        for corpus in results.corpora(*CORPORA)
+        for encoder in results.encoders()
+        if (group := results.group(corpus, encoder, "default"))
+    ]
+    if not groups:
+        return
+    none = sum(prior * miss for prior, miss in zip(paper.ERROR_PRIOR, paper.ERROR_TABLE[NONE], strict=True))
+    found.add(
+        "Columns are gold labels, rows what was predicted on exactly their spans; ρ is the share of a label in gold. "
+        "*Latent*: the span is a node of the predicted tree without an entity label; *None*: it is no node. Dev sets, "
+        "the default recipe, all seeds together.",
+        f"The paper's recall of unlabelled spans, {paper.UNLABELLED_RECALL} on ACE2005, can be read in two ways: spans "
+        "that are predicted as entities of any label, or spans that are nodes of the tree. Its Table 3 speaks for the "
+        f"second: 100 − Σ ρ · None = {100 * (1 - none):.1f}. Both are given here.",
+    )
+    for corpus, encoder, group in groups:
+        _errors(found, corpus, encoder, group)
+    for corpus, encoder, group in groups:
+        remedied = results.group(corpus, encoder, "default", REMEDY)
+        if remedied:
+            _remedy(found, corpus, encoder, group, remedied)
+
+
+def _errors(found: Section, corpus: str, encoder: str, group: Group) -> None:
+    errors = added(group.results)
+    where = f"{title(corpus)}, {encoder_title(encoder)}"
+    head = ["predicted", *errors.labels]
+    rows = [["ρ", *(f"{one:.2f}" for one in errors.prior.values())]]
+    for name, shares in zip(errors.rows, errors.column_normalised(), strict=True):
+        rows.append([name, *(f"{one:.2f}" for one in shares)])
+    picture = heat_map_png(errors, Path(found.folder) / f"errors-{corpus}-{encoder}.png")
+    found.add(f"### {where}", table(head, rows), f"![Heat map of errors on {where}]({picture.name})")
+    nodes = [100 - share(added([one]), NONE) for one in group.results]
+    entities = group.values("recall", "unlabelled")
+    found.find(
+        f"{where}: {spread(nodes)}% of the gold spans are nodes of the predicted tree "
+        f"({_against(sum(nodes) / len(nodes))} the paper's {paper.UNLABELLED_RECALL} on ACE2005), and "
+        f"{spread(entities)}% are predicted as entities of some label; recall with the right label is "
+        f"{group.text('recall')}."
+    )
+    found.add(_kinds(group), _rare(errors))
+
+
+def _against(value: float) -> str:
+    return "above" if value > paper.UNLABELLED_RECALL else "below"
+
+
+def _kinds(group: Group) -> str:
+    totals: dict[str, int] = {}
+    for one in group.results:
+        for kind, count in one["errors"]["kinds"].items():
+            totals[kind] = totals.get(kind, 0) + count
+    everything = max(1, sum(totals.values()))
+    told = ", ".join(
+        f"{kind} {100 * count / everything:.0f}%" for kind, count in sorted(totals.items(), key=lambda o: -o[1])
+    )
+    return f"Of all errors: {told}."
+
+
+def _rare(errors: ErrorTable) -> str:
+    """The paper's reading: that the labels most prone to errors are rare ones. Rank correlation of ρ and recall."""
+    recall = {label: errors.column_normalised()[at][at] for at, label in enumerate(errors.labels)}
+    prior = errors.prior
+    if len(recall) < 3:
+        return ""
+    pairs = [(prior[a] - prior[b]) * (recall[a] - recall[b]) for a in recall for b in recall if a < b]
+    tau = (sum(one > 0 for one in pairs) - sum(one < 0 for one in pairs)) / len(pairs)
+    worst = min(recall, key=lambda label: recall[label])
+    verdict = "as in the paper, rarer labels are found less" if tau > 0.3 else "rare labels are not found less here"
+    return (
+        f"Kendall's τ between a label's share and its recall is {tau:.2f}: {verdict}. The label with the least recall "
+        f"is {worst} ({recall[worst]:.2f}, ρ = {prior[worst]:.2f})."
+    )
+
+
+def _remedy(found: Section, corpus: str, encoder: str, group: Group, remedied: Group) -> None:
+    where = f"{title(corpus)}, {encoder_title(encoder)}"
+    labels = sorted(added(group.results).prior.items(), key=lambda one: one[1])
+    rows = [["micro F1", group.text(), remedied.text()]]
+    rows.append(["macro F1", group.text("f1", "macro"), remedied.text("f1", "macro")])
+    for label, prior in labels:
+        row = [
+            f"F1 of {label} (ρ = {prior:.2f})",
+            spread(group.label_values(label)),
+            spread(remedied.label_values(label)),
+        ]
+        rows.append(row)
+    found.add(
+        f"### {where}: the remedy for rare labels",
+        f"The paper leaves imbalanced labels to future work. `balance = {BALANCE}` shifts log potentials by label "
+        "frequency in training (`docs/incomplete.md`):",
+        table(["", "balance = 0", f"balance = {BALANCE}"], rows),
+    )
+    micro = remedied.better_than(group)
+    macro = remedied.mean("f1", "macro") - group.mean("f1", "macro")
+    effect = "more than chance" if micro.significant else "no more than chance"
+    found.find(
+        f"{where}: balance changes macro F1 by {signed(macro)} and micro F1 by {signed(micro.value)} "
+        f"({effect}, {p_text(micro.p)})."
+    )
+
+
+STUDY = Study(
+    "errors", "Table 3", "What becomes of gold entities, and does it help to favour rare labels?", section, plan
+)

@@ -1,0 +1,106 @@
+"""Beyond the paper: F1 against the size of the training data, TreeCRF and local model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments import plots
+from experiments.corpora import encoder_title, epochs, title
+from experiments.groups import Group, Results
+from experiments.markdown import p_text, signed, table
+from experiments.planning import Plan, Request, joined, planned, seeded
+from experiments.runs import Run
+from experiments.study import Section, Study
+
+CORPORA = ("genia", "litbank")
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+LOSSES: dict[str, dict[str, Any]] = {"TreeCRF": {}, "local": {"loss": "local"}}
+
+
+def passes(corpus: str, share: float) -> int:
+    """More passes over little data: four times as many up to 2%, twice as many up to 10%. The same for both models."""
+    return epochs(corpus) * (4 if share <= 0.02 else 2 if share <= 0.1 else 1)
+
+
+def changes_at(corpus: str, share: float, changes: dict[str, Any]) -> dict[str, Any]:
+    """The changes to the recipe at a share of the data."""
+    many = passes(corpus, share)
+    return changes if many == epochs(corpus) else {**changes, "epochs": many}
+
+
+def plan(request: Request) -> Plan:
+    """Every share with both losses and every seed (other sentences in each), on the first encoder."""
+    encoder = request.encoders[0].name
+    return joined(
+        planned(
+            seeded(
+                request,
+                Run(
+                    corpus.name,
+                    encoder,
+                    changes=tuple(changes_at(corpus.name, share, changes).items()),
+                    sentences=share,
+                ),
+            )
+        )
+        for corpus in request.of(*CORPORA)
+        for share in SHARES
+        for changes in LOSSES.values()
+    )
+
+
+def section(results: Results, found: Section) -> None:
+    """A table and a plot for each corpus."""
+    for corpus in results.corpora(*CORPORA):
+        for encoder in results.encoders():
+            groups = {
+                loss: {
+                    share: group
+                    for share in SHARES
+                    if (
+                        group := results.group(
+                            corpus, encoder, "default", changes_at(corpus, share, changes), sentences=share
+                        )
+                    )
+                }
+                for loss, changes in LOSSES.items()
+            }
+            if any(len(one) > 1 for one in groups.values()):
+                _one_corpus(found, corpus, encoder, groups)
+
+
+def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dict[float, Group]]) -> None:
+    where = f"{title(corpus)}, {encoder_title(encoder)}"
+    both = [share for share in SHARES if all(share in one for one in groups.values())]
+    rows, told, gaps = [], [], {}
+    for share in both:
+        tree, local = groups["TreeCRF"][share], groups["local"][share]
+        difference = tree.better_than(local)
+        gaps[share] = difference
+        sentences = round(sum(one["data"]["train"]["sentences"] for one in tree.results) / len(tree.results))
+        row = [f"{100 * share:g}%", f"{sentences:,}", str(tree.epochs), tree.text(), local.text()]
+        rows.append([*row, str(difference), p_text(difference.p)])
+        if difference.significant:
+            told.append(f"{signed(difference.value)} at {100 * share:g}%")
+    found.add(
+        f"### {where}: dev F1",
+        "Small shares get more passes over their data, both models the same; shares of one seed are nested.",
+        table(["of train", "sentences", "epochs", "TreeCRF", "local", "Δ", ""], rows),
+    )
+    series = {loss: {100 * share: group.values("f1") for share, group in one.items()} for loss, one in groups.items()}
+    path = found.folder / f"learning-curve-{corpus}-{encoder}.svg"
+    picture = plots.lines(path, series, "percent of the training data", "dev F1", logarithmic=True)
+    found.add(f"![F1 against the size of the training data]({picture})")
+    if gaps:
+        least, most = min(gaps), max(gaps)
+        real = f"real at {len(told)} of {len(gaps)} sizes ({', '.join(told)})" if told else "real at none of the sizes"
+        shape = "larger" if gaps[least].value > gaps[most].value else "smaller"
+        found.find(
+            f"{where}: the gap between TreeCRF and local model is {real}; it is {shape} with {100 * least:g}% of the "
+            f"data ({signed(gaps[least].value)}) than with {100 * most:g}% ({signed(gaps[most].value)})."
+        )
+
+
+STUDY = Study(
+    "learning-curve", "beyond", "How does the model do with little data, beside the local one?", section, plan
+)

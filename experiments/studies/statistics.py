@@ -1,0 +1,81 @@
+"""Statistics of the corpora (the paper's Table 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments import paper, provenance
+from experiments.corpora import title
+from experiments.groups import Results
+from experiments.markdown import listed, number, table
+from experiments.planning import Request
+from experiments.store import write_json
+from experiments.study import Section, Study
+from nestree.training import TrainConfig, load_part
+
+CORPORA = ("genia", "litbank", "germeval")
+ROWS = {
+    "sentences": "sentences",
+    "nested_sentences": "with nested entities",
+    "entities": "entities",
+    "nested_entities": "nested entities",
+    "average_length": "average length",
+}
+"""The rows of the paper, and what they are called there."""
+MORE = {"depth": "depth of nesting", "words_per_entity": "words per entity", "same_span": "spans with several labels"}
+
+
+def measure(request: Request) -> list[str]:
+    """Counts train and dev of each corpus."""
+    found: dict[str, Any] = {}
+    for corpus in request.of(*CORPORA):
+        parts = {}
+        for name, path in (("train", corpus.train), ("dev", corpus.dev)):
+            part = load_part(path, TrainConfig().splitter)
+            counted = part.statistics.as_dict()
+            kept = {key: value for key, value in counted.items() if key not in ("sentence_lengths", "entity_lengths")}
+            parts[name] = {"fingerprint": part.fingerprint, **kept}
+        found[corpus.name] = parts
+    path = request.store.other_path("statistics")
+    write_json(path, {"code": provenance.code(), "corpora": found})
+    return [f"{', '.join(found)} counted; written to {path}"]
+
+
+def section(results: Results, found: Section) -> None:
+    """The paper's rows, and a few more."""
+    content = results.store.other("statistics")
+    if content is None:
+        return
+    corpora: dict[str, Any] = content["corpora"]
+    head, columns = [""], list[list[str]]()
+    for corpus, parts in corpora.items():
+        for part, counted in parts.items():
+            head.append(f"{title(corpus)} {part}")
+            columns.append([number(round(counted[row], 2)) for row in (*ROWS, *MORE)] + [str(len(counted["labels"]))])
+            theirs = paper.STATISTICS.get(corpus, {}).get(part)
+            if theirs:
+                head.append("*paper*")
+                columns.append([f"*{number(value)}*" for value in theirs] + [""] * (len(MORE) + 1))
+    names = [*ROWS.values(), *MORE.values(), "labels"]
+    rows = [[name, *(column[at] for column in columns)] for at, name in enumerate(names)]
+    found.add(table(head, rows), *_comparison(corpora))
+
+
+def _comparison(corpora: dict[str, Any]) -> list[str]:
+    """What differs from the paper, corpus by corpus."""
+    lines = []
+    for corpus in corpora.keys() & paper.STATISTICS.keys():
+        same, differ = 0, []
+        for part, counted in corpora[corpus].items():
+            for (row, name), theirs in zip(ROWS.items(), paper.STATISTICS[corpus][part], strict=True):
+                ours = round(counted[row], 2)
+                if ours == theirs:
+                    same += 1
+                else:
+                    differ.append(f"{name} of {part} ({number(ours)}, paper {number(theirs)})")
+        told = f"; not: {listed(differ)}" if differ else ""
+        lines.append(f"{title(corpus)}: {same} of {same + len(differ)} of the paper's numbers are met exactly{told}.")
+    return lines
+
+
+STUDY = Study("statistics", "Table 1", "What is in the corpora?", section, measure=measure)

@@ -1,0 +1,160 @@
+"""Inferred latent trees (the paper's Figure 3), drawn, with the constituents that make sense and those that do not."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from experiments.brackets import Span, nontrivial, random_tree
+from experiments.corpora import encoder_title, title
+from experiments.groups import Results
+from experiments.markdown import p_text, table
+from experiments.planning import TREES, Plan, Request, joined, planned, seeded
+from experiments.runs import Run
+from experiments.significance import LEVEL
+from experiments.study import Section, Study
+from nestree.drawing import tree_svg
+from nestree.drawing.page import Figure, Part, Text, page
+from nestree.drawing.page import Section as PageSection
+
+CORPORA = ("genia", "litbank", "germeval")
+SHOWN = 3
+LISTED = 12
+DRAWS = 1000
+"""Random trees of each sentence."""
+
+_DANGLING = (
+    "a an the this that these those its their his her our my of in on at by for with from to into through between "
+    "during after before against via within without upon under over than as and or but nor not no both either neither "
+    "is are was were be been has have had which who whose whether if ( [ { - / : "
+    "der die das den dem des ein eine einer eines einem einen in im am an auf aus bei mit nach von vom zu zum zur für "
+    "über unter durch gegen ohne um und oder aber sowie dass"
+)
+DANGLING = frozenset(_DANGLING.split())
+"""Words after which something must follow: a constituent does not end in them. English and German."""
+LEADING = frozenset([*")]},.;:?!-/%"])
+"""What no constituent begins with."""
+
+
+class Latent(NamedTuple):
+    """A latent constituent: its words, its probability, and whether it could be a phrase."""
+
+    text: str
+    score: float
+    sound: bool
+
+
+def sound(words: Sequence[str]) -> bool:
+    """Whether words could be a phrase, by a rule that anyone can apply.
+
+    They do not end in a word that needs another, or begin with what cannot begin; and brackets come in pairs.
+    """
+    if words[-1].lower() in DANGLING or words[0] in LEADING:
+        return False
+    return all(words.count(one) == words.count(other) for one, other in ("()", "[]"))
+
+
+def plan(request: Request) -> Plan:
+    """The default recipe, its first seed, on the first encoder."""
+    encoder = request.encoders[0].name
+    return joined(planned(seeded(request, Run(corpus.name, encoder))[:1], TREES) for corpus in request.of(*CORPORA))
+
+
+def latent_of(sentence: dict[str, Any]) -> list[Latent]:
+    """The latent nodes of more than one word, the whole sentence excepted."""
+    words = sentence["words"]
+    entities = {(start, end) for start, end, label, _ in sentence["nodes"] if label is not None}
+    return [
+        Latent(" ".join(words[start:end]), score, sound(words[start:end]))
+        for start, end, label, score in sentence["nodes"]
+        if label is None and 1 < end - start < len(words) and (start, end) not in entities
+    ]
+
+
+def at_random(sentence: dict[str, Any], chance: random.Random) -> list[bool]:
+    """The same of a random tree around the same entities: whether each latent node is sound."""
+    words = sentence["words"]
+    entities: set[Span] = {(start, end) for start, end, label, _ in sentence["nodes"] if label is not None}
+    tree = nontrivial(random_tree(len(words), chance, sorted(entities)), len(words))
+    return [sound(words[start:end]) for start, end in sorted(tree - entities)]
+
+
+def section(results: Results, found: Section) -> None:
+    """A page of drawings for each corpus, three of them in the report, and counts."""
+    drawn: dict[tuple[str, str], tuple[Run, dict[str, Any]]] = {}
+    for run, result in results:
+        if TREES in result and run.recipe == "default":
+            drawn.setdefault((run.corpus, run.encoder), (run, result))
+    if not drawn:
+        return
+    found.add(
+        "Dev sentences, chosen before any model was seen: spread evenly over those of 8 to 26 words with at least two "
+        "entities. Solid: predicted entities; dashed: latent nodes. Numbers are exact probabilities of nodes.",
+        "**A simple criterion.** Dev sentences have no gold trees, so a latent node is called *sound* if it does not "
+        "end in a word that needs another (article, preposition, conjunction, auxiliary, opening bracket, hyphen), "
+        "does not begin with punctuation, and holds brackets in pairs. That is necessary for a phrase, not sufficient; "
+        "`syntax` compares with gold trees. Random trees around the same entities say what the criterion is worth.",
+    )
+    for run, result in drawn.values():
+        _one_corpus(found, run, result[TREES])
+
+
+def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> None:
+    where = f"{title(run.corpus)}, {encoder_title(run.encoder)}"
+    latent = [one for sentence in sentences for one in latent_of(sentence)]
+    beside = [_percent(drawn) for drawn in _random_draws(sentences)]
+    name = f"trees-{run.corpus}-{run.encoder}"
+    svgs = [_svg(sentence) for sentence in sentences]
+    parts: list[Part] = [Text(f"Solid: entities; dashed: latent nodes. {where}, seed {run.seed}.")]
+    for sentence, svg in zip(sentences, svgs, strict=True):
+        gold = "; ".join(f"{' '.join(sentence['words'][s:e])} ({label})" for s, e, label in sentence["gold"])
+        parts.append(Figure(svg, f"Annotated: {gold}"))
+    found.folder.mkdir(parents=True, exist_ok=True)
+    (found.folder / f"{name}.html").write_text(
+        page(f"Latent trees: {where}", [PageSection("Dev sentences", parts)]), encoding="utf-8"
+    )
+    found.add(f"### {where}", f"[All {len(sentences)} trees]({name}.html); some of them:")
+    for at in sorted(range(len(svgs)), key=lambda one: len(svgs[one]))[:SHOWN]:
+        (found.folder / f"{name}-{at + 1}.svg").write_text(svgs[at], encoding="utf-8")
+        found.add(f"![Latent tree of “{' '.join(sentences[at]['words'])}”]({name}-{at + 1}.svg)")
+    if not latent:
+        found.add("There are no latent nodes of more than one word in them.")
+        return
+    share, usual = _percent([one.sound for one in latent]), statistics.mean(beside)
+    p = (sum(one >= share for one in beside) + 1) / (len(beside) + 1)
+    verdict = "more than" if p < LEVEL else "no more than"
+    found.find(
+        f"{where}: {share:.0f}% of the {len(latent)} latent constituents are sound, {verdict} of random trees around "
+        f"the same entities, which have {usual:.0f}% ({p_text(p)})."
+    )
+    found.add("The most probable of each kind:", _examples(latent))
+
+
+def _random_draws(sentences: list[dict[str, Any]]) -> Iterator[list[bool]]:
+    chance = random.Random(0)
+    for _ in range(DRAWS):
+        yield [one for sentence in sentences for one in at_random(sentence, chance)]
+
+
+def _svg(sentence: dict[str, Any]) -> str:
+    nodes = [(start, end, label, score) for start, end, label, score in sentence["nodes"]]
+    return tree_svg(sentence["words"], nodes)
+
+
+def _percent(flags: Sequence[bool]) -> float:
+    return 100 * sum(flags) / max(1, len(flags))
+
+
+def _examples(latent: list[Latent]) -> str:
+    columns = [
+        [f"{one.text} ({one.score:.2f})" for one in sorted(latent, key=lambda one: -one.score) if one.sound is kind]
+        for kind in (True, False)
+    ]
+    columns = [list(dict.fromkeys(column))[:LISTED] for column in columns]
+    rows = [[column[at] if at < len(column) else "" for column in columns] for at in range(max(map(len, columns)))]
+    return table(["sound", "not sound"], rows)
+
+
+STUDY = Study("trees", "Figure 3", "What do latent trees look like?", section, plan)

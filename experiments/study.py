@@ -1,0 +1,61 @@
+"""What an experiment is: the runs it needs, what else it measures, and what the report says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments.groups import Results
+from experiments.planning import Plan, Request
+
+NOT_RUN = "Not run yet."
+
+
+@dataclass
+class Section:
+    """What the report says of an experiment.
+
+    Attributes:
+        parts: Markdown, block by block.
+        folder: where pictures go.
+        findings: single sentences that follow from the numbers, for the summary on top.
+    """
+
+    folder: Path
+    parts: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+
+    def add(self, *blocks: str) -> None:
+        """Adds paragraphs, tables or pictures."""
+        self.parts += [block for block in blocks if block]
+
+    def find(self, sentence: str) -> None:
+        """Adds a finding, to the section and to the summary."""
+        self.parts.append(f"**{sentence}**")
+        self.findings.append(sentence)
+
+
+def _no_plan(request: Request) -> Plan:
+    return {}
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment.
+
+    Attributes:
+        name: on the command line.
+        paper: what it is in the paper.
+        question: in a sentence.
+        section: writes what the report says; an empty section means that nothing was run.
+        plan: the training runs that it needs.
+        measure: what else it measures, in this process or others; gives the names of what it wrote.
+    """
+
+    name: str
+    paper: str
+    question: str
+    section: Callable[[Results, Section], None]
+    plan: Callable[[Request], Plan] = _no_plan
+    measure: Callable[[Request], list[str]] | None = None

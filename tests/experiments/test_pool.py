@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments import pool
+from experiments.pool import Job, python
+
+STOPPABLE = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+open(sys.argv[1], "w").close()
+time.sleep(600)
+"""
+
+
+def job(name: str, program: str, folder: Path) -> Job:
+    return Job(name, python("-c", program, str(folder / f"{name}.began")), folder / f"{name}.log")
+
+
+def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    said: list[str] = []
+    jobs = [job("bad", "print('what went wrong'); raise SystemExit(3)", tmp_path), job("good", "", tmp_path)]
+    outcome = pool.run(jobs, side_by_side=1, say=said.append, poll=0.01)
+    assert outcome.done == ["good"]
+    assert "what went wrong" in outcome.failed["bad"]
+    assert any("bad" in line and "status 3" in line for line in said)
+
+
+def test_when_time_is_over_what_runs_is_stopped_and_nothing_is_begun(tmp_path: Path) -> None:
+    jobs = [job("one", STOPPABLE, tmp_path), job("two", STOPPABLE, tmp_path), job("three", STOPPABLE, tmp_path)]
+    outcome = pool.run(jobs, side_by_side=2, seconds=1.0, say=lambda _: None, poll=0.01)
+    assert sorted(outcome.stopped) == ["one", "two"]
+    assert outcome.waiting == ["three"]
+    assert not (tmp_path / "three.began").exists()
+    assert not outcome.failed
+
+
+def test_no_more_run_side_by_side_than_were_asked_for(tmp_path: Path) -> None:
+    counted = (
+        "import os, sys, time; here = os.path.dirname(sys.argv[1]); open(sys.argv[1], 'w').close();"
+        "print(len([f for f in os.listdir(here) if f.endswith('.began')])); time.sleep(0.2); os.remove(sys.argv[1])"
+    )
+    pool.run([job(str(at), counted, tmp_path) for at in range(5)], side_by_side=2, say=lambda _: None, poll=0.01)
+    assert max(int((tmp_path / f"{at}.log").read_text()) for at in range(5)) <= 2

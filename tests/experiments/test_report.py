@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments import report
+from experiments.groups import Results
+from experiments.registry import STUDIES
+from experiments.runs import Run
+from experiments.store import Store, write_json
+from experiments.studies import ablation, errors, incomplete, learning_curve, speed, trees
+from experiments.study import NOT_RUN
+from tests.experiments import synthetic
+
+TREE: dict[str, Any] = {
+    "words": ["the", "gene", "of", "(", "NF", ")"],
+    "gold": [[0, 2, "DNA"]],
+    "nodes": [
+        [0, 6, None, 1.0],
+        [0, 2, "DNA", 0.9],
+        [2, 6, None, 0.8],
+        [2, 5, None, 0.7],
+        [2, 4, None, 0.6],
+    ],
+}
+
+
+def brackets(f1: float) -> dict[str, Any]:
+    one = {
+        "precision": f1,
+        "recall": f1,
+        "f1": f1,
+        "sentence_f1": f1,
+        "right": 1,
+        "guessed": 2,
+        "gold": 2,
+        "sentences": 1,
+    }
+    return {"paper": one, "brackets": one}
+
+
+def syntax(f1: float) -> dict[str, Any]:
+    own = {**brackets(f1), "nodes": {"entity": [8, 10], "latent": [3, 10]}, "categories": {"NP": [5, 10]}}
+    return {"decoding": "mbr", "sentences": 10, "mbr": own, "map": own}
+
+
+def everything(store: Store) -> None:
+    """Some results of every experiment."""
+    base = Run("genia", "minilm")
+    synthetic.put(store, 0.80, base, trees=[TREE], syntax=syntax(20.0))
+    synthetic.put(store, 0.60, Run("genia", "minilm", changes=(("loss", "local"),)))
+    synthetic.put(store, 0.78, Run("genia", "minilm", "paper"))
+    for variant in ablation.PAPER:
+        synthetic.put(store, 0.70, Run("genia", "minilm", "paper", tuple(variant.changes.items())))
+    for latent in (2, 3, 4, 15):
+        synthetic.put(store, 0.78, Run("genia", "minilm", "paper", (("latent_labels", latent),)))
+    synthetic.put(store, 0.82, Run("genia", "minilm", changes=tuple(errors.REMEDY.items())))
+    synthetic.put(store, 0.70, Run("genia", "minilm", annotated=0.4))
+    synthetic.put(store, 0.20, Run("genia", "minilm", annotated=0.4, missing="negative"))
+    for loss, share in (("", 0.5), ("local", 0.3)):
+        changes = learning_curve.changes_at("genia", 0.1, {"loss": loss} if loss else {})
+        synthetic.put(store, share, Run("genia", "minilm", changes=tuple(changes.items()), sentences=0.1))
+    names = ("random", "left-branching", "right-branching", "random around gold entities", "oracle")
+    content = {"matched": 10, "treebank_sentences": 12}
+    kinds = dict(zip(names, map(brackets, (8.0, 5.0, 0.1, 15.0, 79.0)), strict=True))
+    write_json(store.other_path("syntax-genia"), {**content, "trees": kinds})
+    rows = {name: speed.described([0.2, 0.3], [0.1, 0.1], 2) for name in speed.ORDER}
+    machine = {"cpu": "a processor", "gpu": "a GPU"}
+    known = {"machine": machine, "threads": 2, "corpus": "genia", "encoder": "minilm", "device": "cuda", "epochs": rows}
+    write_json(store.other_path("speed/cuda-genia-minilm"), known)
+    peer = Run("genia", "minilm", changes=tuple(learning_curve.changes_at("genia", 0.1, {}).items()), sentences=0.1)
+    scores = synthetic.result(peer, 0.2)
+    own = {"decoding": "own", "own": scores["scores"]["map"]}
+    write_json(
+        store.other_path("peers/GLiNER/one"),
+        {**scores, "tool": "GLiNER", "scores": own, "spec": peer.config().as_dict()},
+    )
+
+
+def sections(store: Store) -> dict[str, str]:
+    text = report.write(store).read_text(encoding="utf-8")
+    found = dict(re.findall(r"^## ([a-z-]+) \([^\n]*\)\n(.*?)(?=^## |\Z)", text, re.S | re.M))
+    assert set(found) == set(STUDIES)
+    return found
+
+
+def test_without_results_every_section_says_so(tmp_path: Path) -> None:
+    assert all(NOT_RUN in text for text in sections(Store(tmp_path)).values())
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str, str]]:
+    store = Store(tmp_path_factory.mktemp("results"))
+    everything(store)
+    return store, sections(store)
+
+
+def test_with_results_sections_have_tables_and_the_papers_numbers(written: tuple[Store, dict[str, str]]) -> None:
+    _, found = written
+    for name, text in found.items():
+        assert (NOT_RUN in text) == (name == "statistics"), name
+    assert "*78.2 ± 0.1*" in found["main"]
+    assert "BioBERT" in found["main"]
+    assert "77.6" in found["ablation"]
+    assert "96.3" in found["errors"]
+    assert "*16.95*" in found["syntax"]
+    assert "3 min 20 s" in found["speed"]
+
+
+def test_every_picture_that_is_named_is_there(written: tuple[Store, dict[str, str]]) -> None:
+    store, found = written
+    named = [one for text in found.values() for one in re.findall(r"\]\(([\w.-]+\.(?:svg|png|html))\)", text)]
+    assert len(named) >= 7
+    assert all((store.folder / one).stat().st_size > 500 for one in named)
+
+
+def test_the_same_results_give_the_same_report(written: tuple[Store, dict[str, str]]) -> None:
+    store, _ = written
+    files = [path for path in store.folder.iterdir() if path.is_file()]
+    before = {path.name: path.read_bytes() for path in files}
+    report.write(store)
+    assert {path.name: path.read_bytes() for path in files} == before
+
+
+def test_tables_are_whole(written: tuple[Store, dict[str, str]]) -> None:
+    store, _ = written
+    lines = (store.folder / "report.md").read_text(encoding="utf-8").split("\n")
+    for line, following in pairwise(lines):
+        if line.startswith("|") and following.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", line)) == len(re.findall(r"(?<!\\)\|", following)), line
+
+
+def test_conclusions_follow_from_the_numbers(tmp_path: Path) -> None:
+    for share, wanted in (
+        (0.6, "is above the local model"),
+        (0.8, "do not differ"),
+        (0.95, "is below the local model"),
+    ):
+        store = Store(tmp_path / str(share))
+        synthetic.put(store, 0.8, Run("genia", "minilm"))
+        synthetic.put(store, share, Run("genia", "minilm", changes=(("loss", "local"),)))
+        assert wanted in sections(store)["main"]
+
+
+def test_an_ablation_that_helps_is_said_to_speak_against_the_paper(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    synthetic.put(store, 0.7, Run("genia", "minilm", "paper"))
+    for variant, share in zip(ablation.PAPER, (0.9, 0.5, 0.7, 0.4), strict=False):
+        synthetic.put(store, share, Run("genia", "minilm", "paper", tuple(variant.changes.items())))
+    text = sections(store)["ablation"]
+    assert "F1 rises, against the paper, with “bilinear instead of biaffine”" in text
+    assert "F1 falls, as the paper says, with “without smoothing” and “without TreeCRF (local)”" in text
+    assert "no difference beyond chance with “without PN and smoothing”" in text
+    assert "costs most holds here" in text
+
+
+def test_means_are_over_seeds_and_runs_of_another_length_are_not_mixed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    synthetic.put(store, 0.8, Run("genia", "minilm"), seeds=4)
+    synthetic.put(store, 0.1, Run("genia", "minilm", changes=(("epochs", 1),)), seeds=2)
+    group = Results(store).group("genia", "minilm", "default")
+    assert group is not None
+    assert [run.seed for run, _ in group.runs] == [0, 1, 2, 3]
+    assert group.epochs == 10
+    assert group.mean() == pytest.approx(80, abs=4)
+    assert re.fullmatch(r"\d\d\.\d\d ± \d\.\d\d", group.text())
+
+
+def test_if_there_are_only_trials_they_are_shown_and_called_so(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    synthetic.put(store, 0.5, Run("demo", "minilm", changes=(("epochs", 1),)))
+    assert "the demo corpus" in sections(store)["main"]
+    assert "A trial" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_error_tables_of_seeds_are_added_up() -> None:
+    one = synthetic.result(Run("genia", "minilm"), 0.5)
+    total = errors.added([one, one])
+    assert total.counts[0] == (140, 10)
+    assert errors.share(total, "None") == pytest.approx(100 * 31 / 200)
+
+
+def test_sound_constituents() -> None:
+    assert trees.sound(["the", "gene"])
+    assert trees.sound(["(", "NF", ")"])
+    assert not trees.sound(["gene", "of"])
+    assert not trees.sound([",", "which"])
+    assert not trees.sound(["(", "NF"])
+    assert [one.sound for one in trees.latent_of(TREE)] == [True, False, False]
+
+
+def test_all_annotated_is_one_run_for_masked_and_negative() -> None:
+    assert incomplete._said("negative", 1.0) == incomplete._said("open", 1.0)
+
+
+def test_an_epoch_is_extrapolated_by_the_ratio_on_the_same_batches() -> None:
+    base = [1.0, 2.0, 1.0, 2.0]
+    found = speed.described([10.0, 20.0], base, 4)
+    assert found["epoch_seconds"] == 60.0
+    assert found["extrapolated"]
+    whole = speed.described(base, base, 4)
+    assert (whole["epoch_seconds"], whole["extrapolated"]) == (6.0, False)
