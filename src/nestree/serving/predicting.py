@@ -134,8 +134,7 @@ class Predictor:
         try:
             thresholds = check_options(options, self._model.config)
         except ValueError as error:
-            where = "/threshold" if "threshold" in str(error) else "/trees" if request.trees else "/alternatives"
-            raise Problem("not-valid", str(error), where=where) from None
+            raise Problem("not-valid", str(error), where=_where(request, self._model.config.single_labels)) from None
         return options, Finder(self._model, options, thresholds)
 
     def _wait_for(self, words: int) -> None:
@@ -204,7 +203,7 @@ def parsed(body: bytes) -> PredictRequest:
     try:
         return PredictRequest.model_validate_json(body)
     except ValidationError as error:
-        raise of_validation(error) from None
+        raise of_validation(error, PredictRequest.model_fields) from None
 
 
 def check_limits(request: PredictRequest, limits: Limits) -> None:
@@ -228,6 +227,15 @@ def check_limits(request: PredictRequest, limits: Limits) -> None:
                 advice = "Every word needs a visible character."
                 where = pointer(("tokens", number, place))
                 raise Problem("not-valid", "there is an empty word", where=where, advice=advice)
+
+
+def _where(request: PredictRequest, labels: Sequence[str]) -> str:
+    """What of a request does not go with the model."""
+    if isinstance(request.threshold, dict):
+        for label in request.threshold:
+            if label not in labels:
+                return pointer(("threshold", label))
+    return "/trees" if request.trees else "/alternatives"
 
 
 def _beyond(what: str, found: int, unit: str, most: int, where: str) -> Problem:
