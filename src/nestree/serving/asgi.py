@@ -19,6 +19,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 CLIENT_LEFT = 499
 """In logs and metrics, the status of what nobody waited for."""
 
@@ -81,7 +82,7 @@ class Around:
         if log.isEnabledFor(logging.INFO):
             fields = {
                 "request": name,
-                "method": scope["method"] if scope["method"].isalpha() else "other",
+                "method": scope["method"] if scope["method"] in METHODS else "other",
                 "path": path,
                 "status": status,
                 "ms": round(seconds * 1000, 1),

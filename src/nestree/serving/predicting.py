@@ -157,21 +157,27 @@ class Predictor:
     async def _done(self, job: Job, receive: Receive) -> None:
         """Waits until a job is done, for so long as it may take and as somebody waits."""
         loop = asyncio.get_running_loop()
+        late = False
+
+        def drop_late() -> None:
+            nonlocal late
+            late = True
+            job.drop()
+
+        timer = loop.call_later(self._limits.seconds, drop_late)
         left = loop.create_task(_left(receive))
         left.add_done_callback(lambda _: job.drop())
-        late = loop.call_later(self._limits.seconds, job.drop)
         try:
             await job.done
         except asyncio.CancelledError:
+            if late:
+                what = f"the answer was not there after {self._limits.seconds:g} s"
+                raise Problem("took-too-long", what) from None
             if left.done():
                 raise ClientLeftError from None
-            job.drop()
-            if loop.time() < late.when():
-                raise  # of whoever waits for this
-            seconds = f"{self._limits.seconds:g}"
-            raise Problem("took-too-long", f"the answer was not there after {seconds} s") from None
+            raise  # of whoever waits for this
         finally:
-            late.cancel()
+            timer.cancel()
             left.cancel()
 
     def _written(self, request: PredictRequest, documents: Sequence[Document], job: Job, options: Options) -> Answered:
