@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nestree.crf import Doubts, PartialTrees, TreeCRF, normalize_potentials
 from nestree.crf.kernels import later
 from nestree.crf.kernels.codes import REJECTED, mask_scores, span_grid
+from nestree.model.alternatives import Tree, best_trees
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import limit_of, load
 from nestree.model.folder import ENCODER as ENCODER
@@ -334,6 +335,20 @@ class NestedNER(Saved):
         (found, weights), checks = later.collecting(choose)
         return _Chosen(found, weights, checks)
 
+    @torch.inference_mode()
+    def best_trees(self, batch: Batch, k: int) -> list[list[Tree]]:
+        """The k most probable trees of each sentence, best first, each with its exact probability.
+
+        Latent labels are summed out: no two trees are the same but for them.
+        """
+        return self.best_trees_of_potentials(self.potentials(batch), batch.lengths, k)
+
+    @torch.inference_mode()
+    def best_trees_of_potentials(self, scores: Tensor, lengths: Tensor, k: int) -> list[list[Tree]]:
+        """As :meth:`best_trees`, from what :meth:`potentials` gave. Shape: ``[batch, n, n, label]``, ``[batch]``."""
+        self._require_trees()
+        return best_trees(scores, lengths, self.config.parts, k)
+
     def _require_trees(self) -> None:
         if self.config.loss == "local":
             raise ValueError("a model with loss = local has no trees.")
@@ -381,6 +396,7 @@ class NestedNER(Saved):
                 threshold: the least probability of an entity, for all labels or by label; left out, the model decides.
                 flat: leave out nesting: keep the "outermost", the "innermost" or the "best"-scoring entities.
                 trees: also give the tree of each sentence, latent nodes included.
+                alternatives: also give the best tree of each sentence and so many next best ones, with probabilities.
                 max_words: sentences longer than this (256) are read in windows that overlap.
                 budget: padded work of one forward pass (4096 on a CPU, else 16384); less needs less memory.
 
