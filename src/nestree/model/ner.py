@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nestree.crf import Doubts, PartialTrees, TreeCRF, normalize_potentials
 from nestree.crf.kernels.codes import REJECTED, mask_scores, span_grid
+from nestree.model.alternatives import Tree, best_trees
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import limit_of, load
 from nestree.model.folder import ENCODER as ENCODER
@@ -228,10 +229,13 @@ class NestedNER(Saved):
 
         Nodes stand before those within them. A node with several labels comes once for each.
         """
-        if self.config.loss == "local":
-            raise ValueError("a model with loss = local has no trees.")
-        scores = self.potentials(batch)
-        crf = TreeCRF(scores, batch.lengths.to(scores.device))
+        return self.trees_of_potentials(self.potentials(batch), batch.lengths, thresholds)
+
+    @torch.inference_mode()
+    def trees_of_potentials(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds = None) -> list[list[Node]]:
+        """As :meth:`trees`, from what :meth:`potentials` gave. Shape: ``[batch, n, n, label]``, ``[batch]``."""
+        self._require_trees()
+        crf = TreeCRF(scores, lengths.to(scores.device))
         marginals = self._of_single_labels(crf.marginals)
         chosen = self._chosen(crf, marginals, thresholds)
         latent = crf.marginals[..., len(self.config.labels) :].sum(-1)
@@ -246,6 +250,24 @@ class NestedNER(Saved):
         weights = torch.cat([marginals, latent[..., None]], -1)
         result = _by_sentence(torch.nonzero(found), weights, (*labels, None), len(scores))
         return [[Node(*one) for one in of_sentence] for of_sentence in result]
+
+    @torch.inference_mode()
+    def best_trees(self, batch: Batch, k: int) -> list[list[Tree]]:
+        """The k most probable trees of each sentence, best first, each with its exact probability.
+
+        Latent labels are summed out: no two trees are the same but for them.
+        """
+        return self.best_trees_of_potentials(self.potentials(batch), batch.lengths, k)
+
+    @torch.inference_mode()
+    def best_trees_of_potentials(self, scores: Tensor, lengths: Tensor, k: int) -> list[list[Tree]]:
+        """As :meth:`best_trees`, from what :meth:`potentials` gave. Shape: ``[batch, n, n, label]``, ``[batch]``."""
+        self._require_trees()
+        return best_trees(scores, lengths, self.config.parts, k)
+
+    def _require_trees(self) -> None:
+        if self.config.loss == "local":
+            raise ValueError("a model with loss = local has no trees.")
 
     def potentials(self, batch: Batch) -> Tensor:
         """Log potentials as predictions use them: without dropout, whatever the model is doing, at its temperature.
@@ -290,6 +312,7 @@ class NestedNER(Saved):
                 threshold: the least probability of an entity, for all labels or by label; left out, the model decides.
                 flat: leave out nesting: keep the "outermost", the "innermost" or the "best"-scoring entities.
                 trees: also give the tree of each sentence, latent nodes included.
+                alternatives: also give the best tree of each sentence and so many next best ones, with probabilities.
                 max_words: sentences longer than this (256) are read in windows that overlap.
                 budget: padded work of one forward pass (4096 on a CPU, else 16384); less needs less memory.
 

@@ -46,7 +46,7 @@ def read_documents(
             check_split(document)
             waiting.append(document)
             for start, end in document.sentences or ():
-                yield _words(document, start, end)
+                yield words_of(document, start, end)
 
     found: list[Read[Found]] = []
     for one in read(model, find, sentences(), budget=budget, max_words=max_words, merge=merge):
@@ -66,8 +66,8 @@ def check_split(document: Document) -> None:
         raise ValueError(f"{document.place or 'a document'} has no words yet; split its text first.")
 
 
-def _words(document: Document, start: int, end: int) -> list[str]:
-    """Of a long document, some words only."""
+def words_of(document: Document, start: int, end: int) -> list[str]:
+    """The words ``[start, end)`` of a document, which may have many more."""
     assert document.tokens is not None
     text, tokens = document.text, document.tokens
     return [text[first:last] for first, last in zip(tokens.starts[start:end], tokens.ends[start:end], strict=True)]

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from nestree.data import Document
 from nestree.data.splitting import without_surrogates
 from nestree.model import NestedNER
+from nestree.model.alternatives import Tree
 from nestree.model.config import ModelConfig
+from nestree.model.pieces import Batch
 from nestree.prediction.documents import read_documents, with_spans
-from nestree.prediction.reading import MAX_WORDS, Read
-from nestree.prediction.results import FLAT, Flat, Prediction, Threshold, check_threshold, flattened, nested, trees_of
+from nestree.prediction.reading import MAX_WORDS, Read, merged
+from nestree.prediction.results import (
+    FLAT,
+    Flat,
+    Prediction,
+    Threshold,
+    alternatives_of,
+    check_threshold,
+    flattened,
+    nested,
+    trees_of,
+)
 from nestree.prediction.trees import entities_of
 
 
@@ -26,10 +37,13 @@ class Options:
     trees: bool = False
     max_words: int = MAX_WORDS
     budget: int | None = None
+    alternatives: int = 0
 
     def __post_init__(self) -> None:
         if self.flat is not None and self.flat not in FLAT:
             raise ValueError(f"flat is {self.flat!r}; known are {', '.join(map(repr, FLAT))}, or None for nested.")
+        if self.alternatives < 0:
+            raise ValueError(f"alternatives is {self.alternatives}; it must be 0 at least.")
         if self.max_words < 8:
             raise ValueError(f"max_words is {self.max_words}; it must be 8 at least.")
         if self.budget is not None and self.budget < 1:
@@ -79,7 +93,7 @@ def predictions(
 def check_options(options: Options, config: ModelConfig) -> dict[str, float] | None:
     """Refuses, with a ValueError, what does not go with a model; returns the thresholds by label."""
     thresholds = check_threshold(options.threshold, config.single_labels)
-    if options.trees and config.loss == "local":
+    if (options.trees or options.alternatives) and config.loss == "local":
         raise ValueError("a model with loss = local has no trees.")
     return thresholds
 
@@ -91,30 +105,95 @@ def _predictions(
     thresholds: dict[str, float] | None,
     in_words: bool,
 ) -> Iterator[Prediction]:
-    of_labels = None if thresholds is None else [thresholds.get(label) for label in model.config.single_labels]
-    find: Any = partial(model.trees if options.trees else model.decode, thresholds=of_labels)
+    find = Finder(model, options, thresholds)
     read: Iterable[tuple[Document, list[Read[Any]]]]
-    read = read_documents(model, find, documents, budget=options.budget, max_words=options.max_words)
+    read = read_documents(
+        model, find, documents, budget=options.budget, max_words=options.max_words, merge=merged_sentences
+    )
     for document, found in read:
-        spans = [entities_of(one.found) if options.trees else one.found for one in found]
-        annotated = with_spans(document, spans)
-        if options.flat:
-            annotated = replace(annotated, entities=flattened(annotated.entities, options.flat))
-        trees = None
-        if options.trees:
-            trees = tuple(trees_of(document, (one.found for one in found), in_words=in_words))
-        yield Prediction(
-            annotated,
-            nested(annotated, annotated.entities, in_words=in_words),
-            tuple(_windowed(document, found, in_words)),
-            trees,
-        )
+        sentences: list[Any] = [one.found for one in found]
+        yield assembled(document, sentences, [one.windowed for one in found], options, in_words)
 
 
-def _windowed(document: Document, found: list[Read[Any]], in_words: bool) -> Iterator[tuple[int, int]]:
+class Sentence(NamedTuple):
+    """What is found in a sentence: entities, or the nodes of its tree; and its most probable trees."""
+
+    found: list[Any]
+    trees: list[Tree]
+
+
+class Finder:
+    """Finds what options ask for in a batch, with one look at it.
+
+    Args:
+        model: that finds it.
+        options: what is asked for.
+        thresholds: by label, as :func:`check_options` gives them.
+    """
+
+    def __init__(self, model: NestedNER, options: Options, thresholds: Mapping[str, float] | None) -> None:
+        self._model = model
+        self._trees, self._alternatives = options.trees, options.alternatives
+        labels = model.config.single_labels
+        self._thresholds = None if thresholds is None else tuple(thresholds.get(label) for label in labels)
+
+    @property
+    def key(self) -> Hashable:
+        """The same for finders of a model that find the same."""
+        return self._trees, self._alternatives, self._thresholds
+
+    def __call__(self, batch: Batch) -> list[Any]:
+        """A :class:`Sentence` for each one of the batch."""
+        model = self._model
+        scores = model.potentials(batch)
+        find = model.trees_of_potentials if self._trees else model.decode_potentials
+        found: list[Any] = find(scores, batch.lengths, self._thresholds)
+        if not self._alternatives:
+            return [Sentence(one, []) for one in found]
+        trees = model.best_trees_of_potentials(scores, batch.lengths, 1 + self._alternatives)
+        return [Sentence(*one) for one in zip(found, trees, strict=True)]
+
+
+def merged_sentences(parts: list[Any], windows: list[tuple[int, int]]) -> Sentence:
+    """What was found in the windows of a sentence, which has no most probable trees: no window saw all of it."""
+    return Sentence(merged([one.found for one in parts], windows), [])
+
+
+def assembled(
+    document: Document, found: Sequence[Sentence], windowed: Sequence[bool], options: Options, in_words: bool
+) -> Prediction:
+    """The prediction for a document, of what was found in its sentences.
+
+    Args:
+        document: with words and sentences.
+        found: in each sentence.
+        windowed: whether it was read in windows.
+        options: what was asked for.
+        in_words: whether offsets count words.
+    """
+    spans = [entities_of(one.found) if options.trees else one.found for one in found]
+    annotated = with_spans(document, spans)
+    if options.flat:
+        annotated = replace(annotated, entities=flattened(annotated.entities, options.flat))
+    trees = alternatives = None
+    if options.trees:
+        trees = tuple(trees_of(document, (one.found for one in found), in_words=in_words))
+    if options.alternatives:
+        whole = [() if apart else tuple(one.trees) for one, apart in zip(found, windowed, strict=True)]
+        alternatives = tuple(alternatives_of(document, whole, in_words=in_words))
+    return Prediction(
+        annotated,
+        nested(annotated, annotated.entities, in_words=in_words),
+        tuple(_windowed(document, windowed, in_words)),
+        trees,
+        alternatives,
+    )
+
+
+def _windowed(document: Document, windowed: Sequence[bool], in_words: bool) -> Iterator[tuple[int, int]]:
     assert document.tokens is not None
-    for (start, end), one in zip(document.sentences or (), found, strict=True):
-        if one.windowed:
+    for (start, end), apart in zip(document.sentences or (), windowed, strict=True):
+        if apart:
             yield (start, end) if in_words else document.tokens.characters(start, end)
 
 

@@ -168,20 +168,21 @@ def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]
 
 
 def _cut(model: NestedNER, sentences: list[Sequence[str]], max_words: int) -> _Group:
-    windows = [list(_windows(len(sentence), max_words)) for sentence in sentences]
+    windows = [list(windows_of(len(sentence), max_words)) for sentence in sentences]
     parts = [
-        _readable(sentence[start:end])
+        readable(sentence[start:end])
         for sentence, places in zip(sentences, windows, strict=True)
         for start, end in places
     ]
     return _Group(windows, model.pieces.cut(parts))
 
 
-def _readable(words: Sequence[str]) -> Sequence[str]:
+def readable(words: Sequence[str]) -> Sequence[str]:
+    """Words as compiled libraries can read them."""
     return words if "".join(words).isascii() else [without_surrogates(word) for word in words]
 
 
-def _windows(words: int, most: int) -> Iterator[tuple[int, int]]:
+def windows_of(words: int, most: int) -> Iterator[tuple[int, int]]:
     """Ranges of words, each of which shares a quarter with the next."""
     start, step = 0, most - most // 4
     while words - start > most:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args, overload
 
 from nestree.data import Document, Entity
 from nestree.data.model import Range
+from nestree.model.alternatives import Tree
 
 Flat = Literal["outermost", "innermost", "best"]
 FLAT: tuple[str, ...] = get_args(Flat)
@@ -53,6 +54,16 @@ class TreeNode(NamedTuple):
     score: float
 
 
+class Alternative(NamedTuple):
+    """One of the most probable trees of a sentence: its exact probability, and its nodes, without scores of their own.
+
+    Of a node (start, end, label) the label is None if it is latent; places are as of an entity.
+    """
+
+    probability: float
+    nodes: tuple[tuple[int, int, str | None], ...]
+
+
 @dataclass(frozen=True)
 class Prediction(Sequence[PredictedEntity]):
     """The entities of one text, outer ones before those within them; a sequence of them.
@@ -64,12 +75,15 @@ class Prediction(Sequence[PredictedEntity]):
             windows that overlap. Nothing is cut off.
         trees: of each sentence the nodes of its tree, if they were asked for; of sentences read in windows, what is
             left of the windows' trees.
+        alternatives: of each sentence its most probable trees, the best first, if they were asked for; none of
+            sentences read in windows.
     """
 
     document: Document
     entities: tuple[PredictedEntity, ...]
     windowed: tuple[Range, ...] = ()
     trees: tuple[tuple[TreeNode, ...], ...] | None = None
+    alternatives: tuple[tuple[Alternative, ...], ...] | None = None
 
     @property
     def text(self) -> str:
@@ -100,6 +114,11 @@ class Prediction(Sequence[PredictedEntity]):
         }
         if self.trees is not None:
             found["trees"] = [[node._asdict() for node in tree] for tree in self.trees]
+        if self.alternatives is not None:
+            found["alternatives"] = [
+                [{"probability": one.probability, "nodes": [list(node) for node in one.nodes]} for one in trees]
+                for trees in self.alternatives
+            ]
         return found
 
 
@@ -180,4 +199,22 @@ def trees_of(document: Document, nodes: Iterable[Iterable[Any]], *, in_words: bo
             first, last = node.start + offset, node.end + offset
             start, end = (first, last) if in_words else document.tokens.characters(first, last)
             found.append(TreeNode(start, end, node.label, node.score))
+        yield tuple(found)
+
+
+def alternatives_of(
+    document: Document, trees: Iterable[Iterable[Tree]], *, in_words: bool
+) -> Iterator[tuple[Alternative, ...]]:
+    """The most probable trees of a document's sentences, in characters or words."""
+    assert document.tokens is not None
+    tokens = document.tokens
+    for (offset, _), of_sentence in zip(document.sentences or (), trees, strict=True):
+        found = []
+        for probability, nodes in of_sentence:
+            ranges = [(start + offset, end + offset) for start, end, _ in nodes]
+            places = ranges if in_words else [tokens.characters(*one) for one in ranges]
+            labels = (label for _, _, label in nodes)
+            found.append(
+                Alternative(probability, tuple((*place, label) for place, label in zip(places, labels, strict=True)))
+            )
         yield tuple(found)

@@ -1,0 +1,114 @@
+"""Around all else: who may ask, security headers, errors as problem JSON, metrics and one line of log a request."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from nestree.serving.logs import log, request_id
+from nestree.serving.metrics import Metrics
+from nestree.serving.predicting import ClientLeftError
+from nestree.serving.problems import MEDIA_TYPE, Problem
+from nestree.serving.security import HEADERS, Keys
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+CLIENT_LEFT = 499
+"""In logs and metrics, the status of what nobody waited for."""
+
+
+class Around:
+    """An application with all of this around it.
+
+    Args:
+        app: what is inside.
+        keys: who may ask.
+        metrics: where requests are counted.
+        paths: those that have a name in logs and metrics; all others are "other", as they may hold anything.
+        protected: those that need a key, and those that begin so.
+    """
+
+    def __init__(
+        self, app: App, *, keys: Keys, metrics: Metrics, paths: frozenset[str], protected: tuple[str, ...]
+    ) -> None:
+        self._app = app
+        self._keys = keys
+        self._metrics = metrics
+        self._paths = paths
+        self._protected = protected
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+        name = request_id(given)
+        told: dict[str, Any] = {}
+        scope["nestree"] = told
+        status = 0
+
+        async def dressed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = [*message.get("headers", ()), (b"x-request-id", name.encode())]
+                there = {key for key, _ in own}
+                message["headers"] = own + [one for one in HEADERS if one[0] not in there]
+            await send(message)
+
+        try:
+            if self._keys and scope["path"].startswith(self._protected) and not self._keys.admit(scope["headers"]):
+                raise Problem(
+                    "no-key",
+                    "there is no API key in the request, or not the right one",
+                    headers={"WWW-Authenticate": 'Bearer realm="nestree"'},
+                )
+            await self._app(scope, receive, dressed)
+        except Problem as problem:
+            told["problem"] = problem.name
+            await answer(dressed, problem)
+        except ClientLeftError:
+            self._metrics.left.inc()
+            status = CLIENT_LEFT
+        except Exception:
+            log.exception("unexpected error", extra={"fields": {"request": name}})
+            if status:  # an answer has begun: it can only be broken off
+                raise
+            told["problem"] = "unexpected"
+            await answer(dressed, Problem("unexpected", "the request could not be answered"))
+        self._count(scope, status, time.perf_counter() - began, name, told)
+
+    def _count(self, scope: Scope, status: int, seconds: float, name: str, told: dict[str, Any]) -> None:
+        path = scope["path"] if scope["path"] in self._paths else "other"
+        self._metrics.requests.labels(path, str(status)).inc()
+        self._metrics.seconds.labels(path).observe(seconds)
+        if log.isEnabledFor(logging.INFO):
+            fields = {
+                "request": name,
+                "method": scope["method"] if scope["method"].isalpha() else "other",
+                "path": path,
+                "status": status,
+                "ms": round(seconds * 1000, 1),
+                **told,
+            }
+            log.info("request", extra={"fields": fields})
+
+
+async def answer(send: Send, problem: Problem) -> None:
+    """Sends a problem."""
+    body = problem.body()
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
