@@ -6,7 +6,7 @@ import { wellFormed } from "./files.js";
 import { FilesPanel } from "./filespanel.js";
 import { Links } from "./links.js";
 import { Reading } from "./reading.js";
-import { call, onKeyWanted, pause } from "./service.js";
+import { call, hasKey, onKeyWanted, pause } from "./service.js";
 import { textOf, understood, withoutLabels } from "./spans.js";
 import { Table } from "./table.js";
 import { TreePanel } from "./treepanel.js";
@@ -197,7 +197,9 @@ function showDetail(item) {
 function showCurl() {
   const body = JSON.stringify({ text: text.value || "The mayor of Leeds resigned.", ...settings() });
   const quoted = body.replaceAll("'", "'\\''");
-  byId("curl").textContent = `curl ${new URL("v1/predict", document.baseURI)} \\\n  -H 'Content-Type: application/json' \\\n  -d '${quoted}'`;
+  const lines = [`curl ${new URL("v1/predict", document.baseURI)}`, "  -H 'Content-Type: application/json'", `  -d '${quoted}'`];
+  if (hasKey()) lines.splice(1, 0, '  -H "Authorization: Bearer $KEY"');
+  byId("curl").textContent = lines.join(" \\\n");
 }
 
 // --- Controls ---

@@ -201,10 +201,10 @@ export class Reading {
     const rects = [];
     for (const piece of this.#pieces) {
       if (!piece.inner || piece.end <= start || piece.start >= end) continue;
-      const node = piece.inner.firstChild;
-      range.setStart(node, Math.max(0, start - piece.start));
-      range.setEnd(node, Math.min(piece.text.length, end - piece.start));
-      rects.push(...range.getClientRects());
+      const whole = piece.start >= start && piece.end <= end;
+      range.setStart(piece.inner.firstChild, Math.max(0, start - piece.start));
+      range.setEnd(piece.inner.firstChild, Math.min(piece.text.length, end - piece.start));
+      rects.push(...(whole ? piece.inner : range).getClientRects()); // the first with the room for labels
     }
     const mark = this.#marks.find((one) => keyOf(one.entity) === keyOf(item));
     for (const { rects: parts, top, bottom } of linesOf([rects])) {

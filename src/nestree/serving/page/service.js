@@ -64,6 +64,9 @@ async function problemOf(answer) {
   }
 }
 
+/** Whether the user gave a key in this tab. */
+export const hasKey = () => sessionStorage.getItem(KEY) !== null;
+
 /** Waits; ends early, with the signal's error, when it is aborted. */
 export function pause(seconds, signal) {
   return new Promise((resolve, reject) => {

@@ -109,6 +109,11 @@ export class TreePanel {
   #choices() {
     const box = byId("alternatives");
     const trees = this.#trees();
+    // Until they come, what was there stays, so that the page does not jump; it cannot be pressed.
+    const waiting = this.#given.found.alternatives === null && !box.hidden;
+    box.classList.toggle("waiting", waiting);
+    box.inert = waiting;
+    if (waiting) return;
     box.hidden = trees.length < 2;
     if (box.hidden) return;
     const best = trees.slice(1);
