@@ -31,7 +31,7 @@ function ofJsonLines(content) {
     if (!line.trim()) return;
     const item = { line: at + 1 };
     const wrong = readLine(line, item);
-    if (wrong) problems.push(`Line ${at + 1}: ${wrong}`);
+    if (wrong) problems.push(`Line ${at + 1} ${wrong}`);
     else items.push(item);
   });
   return { items, problems };
@@ -100,7 +100,7 @@ export class Job {
     this.problems = [...problems];
     this.#left = items.filter((item) => {
       const why = refused(item, limits);
-      if (why) this.problems.push(`Line ${item.line}: ${why}`);
+      if (why) this.problems.push(`Line ${item.line} ${why}`);
       return !why;
     });
     this.total = this.#left.length;

@@ -141,7 +141,8 @@ function showProblem(problem) {
 
 function introduce(model) {
   const trees = model.trees ? "with trees" : "without trees";
-  byId("model-line").textContent = `${model.name} · ${counted(model.labels.length, "label")}, ${trees} · ${model.encoder}`;
+  const encoder = /^[/\\.]/.test(model.encoder) ? model.encoder.split(/[/\\]/).at(-1) : model.encoder; // a folder, or a name
+  byId("model-line").textContent = `${model.name} · ${counted(model.labels.length, "label")}, ${trees} · ${encoder}`;
   byId("version").textContent = `nestree ${model.version}`;
   document.title = `nestree: ${model.name}`;
   byId("card-open").hidden = !model.card;

@@ -5,7 +5,7 @@ import { keyOf, textOf, widened } from "./spans.js";
 
 const MARGIN = 12;
 const GAP = 12;
-const LEVEL = 38;
+const LEVEL = 34;
 const BOX = 22;
 const CORNER = 6;
 
