@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import sys
 import tempfile
 from dataclasses import fields
 from pathlib import Path
@@ -22,8 +24,9 @@ HELP = {
     "queue_words": "that may wait; more are refused with 503",
     "seconds": "that an answer may take",
 }
+FAILED = "failed"
 HERE = ("127.0.0.1", "::1", "localhost")
-HEALTH_SECONDS = 60
+HEALTH_SECONDS = 20
 """A worker that does not answer its supervisor for so long is started anew; loading a model can take a while."""
 
 
@@ -99,19 +102,25 @@ def _serve(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="nestree-serve-") as folder:
         if options.workers > 1:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # before prometheus_client is imported
-        return _run(options, settings)
+        return _run(options, settings, Path(folder))
 
 
-def _run(options: argparse.Namespace, settings: Settings) -> int:
+def _run(options: argparse.Namespace, settings: Settings, folder: Path) -> int:
     import uvicorn
 
     from nestree.serving import logs, worker
 
     threads = options.threads or max(1, (os.cpu_count() or 1) // options.workers)
-    keys = None if options.api_keys is None else options.api_keys.resolve()
-    model = options.model.resolve()
-    os.environ[worker.VARIABLE] = worker.said(model, settings, device=options.device, threads=threads, keys=keys)
+    os.environ[worker.VARIABLE] = worker.said(
+        options.model.resolve(),
+        settings,
+        device=options.device,
+        threads=threads,
+        keys=None if options.api_keys is None else options.api_keys.resolve(),
+        failed=folder / FAILED,
+    )
     logs.configure()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # once uvicorn is done with it
     try:
         uvicorn.run(
             "nestree.serving.worker:make_app",
@@ -127,5 +136,5 @@ def _run(options: argparse.Namespace, settings: Settings) -> int:
             timeout_worker_healthcheck=HEALTH_SECONDS,
         )
     except SystemExit as error:
-        return int(error.code or 0) and 2
-    return 0
+        return 2 if error.code else 0
+    return 2 if (folder / FAILED).exists() else 0

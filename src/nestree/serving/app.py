@@ -17,7 +17,7 @@ from nestree import __version__
 from nestree.model import NestedNER
 from nestree.model.folder import CARD
 from nestree.serving import described, schema
-from nestree.serving.asgi import Around
+from nestree.serving.asgi import Around, Locked
 from nestree.serving.bodies import read_body
 from nestree.serving.draining import Drain
 from nestree.serving.files import File, folder
@@ -152,7 +152,9 @@ def create_app(
     _add_files(app, service)
     app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]
     app.add_exception_handler(Problem, _problem)  # type: ignore[arg-type]
-    if settings.cors:
+    if service.keys:
+        app.add_middleware(Locked, keys=service.keys, protected=PROTECTED)
+    if settings.cors:  # around the lock: browsers ask without a key whether they may ask
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.cors),
@@ -161,7 +163,7 @@ def create_app(
             expose_headers=["Retry-After", "X-Request-Id"],
         )
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
-    app.add_middleware(Around, keys=service.keys, metrics=service.metrics, paths=paths, protected=PROTECTED)
+    app.add_middleware(Around, metrics=service.metrics, paths=paths)
     return app
 
 

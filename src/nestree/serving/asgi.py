@@ -1,4 +1,4 @@
-"""Around all else: who may ask, security headers, errors as problem JSON, metrics and one line of log a request."""
+"""Around all else: security headers, errors as problem JSON, metrics, one line of log a request; and who may ask."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 CLIENT_LEFT = 499
 """In logs and metrics, the status of what nobody waited for."""
 
@@ -28,20 +29,14 @@ class Around:
 
     Args:
         app: what is inside.
-        keys: who may ask.
         metrics: where requests are counted.
         paths: those that have a name in logs and metrics; all others are "other", as they may hold anything.
-        protected: those that need a key, and those that begin so.
     """
 
-    def __init__(
-        self, app: App, *, keys: Keys, metrics: Metrics, paths: frozenset[str], protected: tuple[str, ...]
-    ) -> None:
+    def __init__(self, app: App, *, metrics: Metrics, paths: frozenset[str]) -> None:
         self._app = app
-        self._keys = keys
         self._metrics = metrics
         self._paths = paths
-        self._protected = protected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
@@ -65,12 +60,6 @@ class Around:
             await send(message)
 
         try:
-            if self._keys and scope["path"].startswith(self._protected) and not self._keys.admit(scope["headers"]):
-                raise Problem(
-                    "no-key",
-                    "there is no API key in the request, or not the right one",
-                    headers={"WWW-Authenticate": 'Bearer realm="nestree"'},
-                )
             await self._app(scope, receive, dressed)
         except Problem as problem:
             told["problem"] = problem.name
@@ -93,13 +82,41 @@ class Around:
         if log.isEnabledFor(logging.INFO):
             fields = {
                 "request": name,
-                "method": scope["method"] if scope["method"].isalpha() else "other",
+                "method": scope["method"] if scope["method"] in METHODS else "other",
                 "path": path,
                 "status": status,
                 "ms": round(seconds * 1000, 1),
                 **told,
             }
             log.info("request", extra={"fields": fields})
+
+
+class Locked:
+    """An application of which some paths need a key.
+
+    Args:
+        app: what is inside.
+        keys: who may ask.
+        protected: how these paths begin.
+    """
+
+    def __init__(self, app: App, *, keys: Keys, protected: tuple[str, ...]) -> None:
+        self._app = app
+        self._keys = keys
+        self._protected = protected
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if (
+            scope["type"] != "http"
+            or not scope["path"].startswith(self._protected)
+            or self._keys.admit(scope["headers"])
+        ):
+            await self._app(scope, receive, send)
+            return
+        scope["nestree"]["problem"] = "no-key"
+        what = "there is no API key in the request, or not the right one"
+        await answer(send, Problem("no-key", what, headers={"WWW-Authenticate": 'Bearer realm="nestree"'}))
 
 
 async def answer(send: Send, problem: Problem) -> None:

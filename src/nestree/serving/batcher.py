@@ -124,7 +124,7 @@ class Batcher:
         return job
 
     @staticmethod
-    def _answer(answered: list[tuple[Job, BaseException | None]]) -> None:
+    def _answer(answered: Sequence[tuple[Job, BaseException | None]]) -> None:
         for job, error in answered:
             if job.done.done():
                 continue
@@ -143,8 +143,21 @@ class Batcher:
                 if not self._jobs:
                     return
                 taken = self._take()
-            if taken:
-                self._read(taken)
+            self._read_safely(taken)
+
+    def _read_safely(self, taken: list[tuple[Job, Unit]]) -> None:
+        """Reads a round; if something fails, each job by itself, so that one cannot harm the others."""
+        try:
+            self._read([one for one in taken if not one[0].dropped])
+        except Exception as error:
+            jobs = {id(job): job for job, _ in taken}
+            if len(jobs) == 1:
+                job = taken[0][0]
+                job.dropped = True
+                self._tell([(job, error)])
+                return
+            for job in jobs.values():
+                self._read_safely([one for one in taken if one[0] is job and not job.has(one[1])])
 
     def _take(self) -> list[tuple[Job, Unit]]:
         """The units of the next round: of each job a slice, in turns."""
@@ -174,7 +187,7 @@ class Batcher:
         for batch in self._batches(pieces):
             some = [one for one in batch if not one.job.dropped]
             if some:
-                self._tell(self._read_batch(some))
+                self._read_batch(some)
 
     def _batches(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
         """Those who ask for the same, together; the shortest first."""
@@ -187,28 +200,13 @@ class Batcher:
             for numbers in reversed(by_work([one.cut for one in same], self._budget, ALIKE)):
                 yield [same[number] for number in numbers]
 
-    def _read_batch(self, batch: list[_Piece]) -> list[tuple[Job, BaseException | None]]:
-        """Reads a batch; if that fails, each job by itself, so that one cannot harm the others."""
+    def _read_batch(self, batch: list[_Piece]) -> None:
         began = time.perf_counter()
-        try:
-            found = read_cuts(self._model, batch[0].job.find, [one.cut for one in batch], self._budget)
-        except Exception as error:
-            jobs = {id(one.job): one.job for one in batch}
-            if len(jobs) == 1:
-                batch[0].job.dropped = True
-                return [(batch[0].job, error)]
-            return [
-                answered
-                for number in jobs
-                for answered in self._read_batch([one for one in batch if id(one.job) == number])
-            ]
+        found: list[Any] = read_cuts(self._model, batch[0].job.find, [one.cut for one in batch], self._budget)
         self._count(batch, time.perf_counter() - began)
-        ready: list[tuple[Job, BaseException | None]] = []
-        result: Any
-        for one, result in zip(batch, found, strict=True):
-            if one.job.keep(one.unit, result, one.cut):
-                ready.append((one.job, None))
-        return ready
+        self._tell(
+            [(one.job, None) for one, of in zip(batch, found, strict=True) if one.job.keep(one.unit, of, one.cut)]
+        )
 
     def _count(self, batch: list[_Piece], seconds: float) -> None:
         words = sum(one.unit.end - one.unit.start for one in batch)
@@ -216,6 +214,6 @@ class Batcher:
         if self._on_batch is not None:
             self._on_batch(len(batch), words, seconds)
 
-    def _tell(self, answered: list[tuple[Job, BaseException | None]]) -> None:
+    def _tell(self, answered: Sequence[tuple[Job, BaseException | None]]) -> None:
         if answered and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._answer, answered)

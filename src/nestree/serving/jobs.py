@@ -60,12 +60,16 @@ class Job:
                 self.windowed[number] = True
                 self._windows[number] = dict.fromkeys(windows)
             self.units += windows
-        self._left = len(self.units)
+        self._left = set(self.units)
 
     def drop(self) -> None:
         """Nobody waits any more."""
         self.dropped = True
         self.done.cancel()
+
+    def has(self, unit: Unit) -> bool:
+        """Whether a unit was read already."""
+        return unit not in self._left
 
     def words(self, unit: Unit) -> Sequence[str]:
         """The words of a unit."""
@@ -73,7 +77,7 @@ class Job:
 
     def keep(self, unit: Unit, found: Sentence, cut: Cut) -> bool:
         """Keeps what was found in a unit; says whether this was the last one."""
-        self._left -= 1
+        self._left.discard(unit)
         windows = self._windows.get(unit.sentence)
         if windows is None:
             self.found[unit.sentence] = found

@@ -134,8 +134,7 @@ class Predictor:
         try:
             thresholds = check_options(options, self._model.config)
         except ValueError as error:
-            where = "/threshold" if "threshold" in str(error) else "/trees" if request.trees else "/alternatives"
-            raise Problem("not-valid", str(error), where=where) from None
+            raise Problem("not-valid", str(error), where=_where(request, self._model.config.single_labels)) from None
         return options, Finder(self._model, options, thresholds)
 
     def _wait_for(self, words: int) -> None:
@@ -158,21 +157,27 @@ class Predictor:
     async def _done(self, job: Job, receive: Receive) -> None:
         """Waits until a job is done, for so long as it may take and as somebody waits."""
         loop = asyncio.get_running_loop()
+        late = False
+
+        def drop_late() -> None:
+            nonlocal late
+            late = True
+            job.drop()
+
+        timer = loop.call_later(self._limits.seconds, drop_late)
         left = loop.create_task(_left(receive))
         left.add_done_callback(lambda _: job.drop())
-        late = loop.call_later(self._limits.seconds, job.drop)
         try:
             await job.done
         except asyncio.CancelledError:
+            if late:
+                what = f"the answer was not there after {self._limits.seconds:g} s"
+                raise Problem("took-too-long", what) from None
             if left.done():
                 raise ClientLeftError from None
-            job.drop()
-            if loop.time() < late.when():
-                raise  # of whoever waits for this
-            seconds = f"{self._limits.seconds:g}"
-            raise Problem("took-too-long", f"the answer was not there after {seconds} s") from None
+            raise  # of whoever waits for this
         finally:
-            late.cancel()
+            timer.cancel()
             left.cancel()
 
     def _written(self, request: PredictRequest, documents: Sequence[Document], job: Job, options: Options) -> Answered:
@@ -204,7 +209,7 @@ def parsed(body: bytes) -> PredictRequest:
     try:
         return PredictRequest.model_validate_json(body)
     except ValidationError as error:
-        raise of_validation(error) from None
+        raise of_validation(error, PredictRequest.model_fields) from None
 
 
 def check_limits(request: PredictRequest, limits: Limits) -> None:
@@ -228,6 +233,15 @@ def check_limits(request: PredictRequest, limits: Limits) -> None:
                 advice = "Every word needs a visible character."
                 where = pointer(("tokens", number, place))
                 raise Problem("not-valid", "there is an empty word", where=where, advice=advice)
+
+
+def _where(request: PredictRequest, labels: Sequence[str]) -> str:
+    """What of a request does not go with the model."""
+    if isinstance(request.threshold, dict):
+        for label in request.threshold:
+            if label not in labels:
+                return pointer(("threshold", label))
+    return "/trees" if request.trees else "/alternatives"
 
 
 def _beyond(what: str, found: int, unit: str, most: int, where: str) -> Problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -91,8 +91,8 @@ def pointer(place: Sequence[int | str]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
 
 
-def of_validation(error: ValidationError) -> Problem:
-    """What pydantic found, the first of it."""
+def of_validation(error: ValidationError, known: Iterable[str]) -> Problem:
+    """What pydantic found, the first of it; ``known`` are the keys that there are."""
     found = error.errors(include_url=False, include_input=False)
     first: Any = _most_telling(found)
     if first["type"] == "json_invalid":
@@ -100,7 +100,9 @@ def of_validation(error: ValidationError) -> Problem:
     place = _place(first["loc"])
     others = len(found) - 1
     more = f" ({others} more of its kind)" if others and place[:1] != ("threshold",) else ""
-    return Problem("not-valid", f"{_sentence(first['msg'])}{more}", where=pointer(place))
+    if first["type"] == "extra_forbidden":
+        return Problem("not-valid", f"this key is not known; known are {', '.join(known)}", where=pointer(place))
+    return Problem("not-valid", f"{first['msg'].removeprefix('Value error, ')}{more}", where=pointer(place))
 
 
 def _most_telling(found: Sequence[Any]) -> Any:
@@ -113,7 +115,3 @@ def _place(loc: Sequence[int | str]) -> tuple[int | str, ...]:
     if loc[:1] == ("threshold",):
         return ("threshold", *(part for part in loc[2:] if part != "[key]"))
     return tuple(loc)
-
-
-def _sentence(message: str) -> str:
-    return message.removeprefix("Value error, ")

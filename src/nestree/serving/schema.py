@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import to_json
 
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Range = Annotated[list[int], Field(min_length=2, max_length=2, description="[start, end), half-open")]
+
+
+def _whole(value: Any) -> Any:
+    """1.0 is a whole number in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 INPUTS = ("text", "texts", "tokens")
 
 
@@ -41,7 +48,9 @@ class PredictRequest(BaseModel):
     ] = None
     trees: Annotated[bool, Field(description="Whether to give the tree of each sentence.")] = False
     alternatives: Annotated[
-        int, Field(ge=0, description="How many next best trees of each sentence to give, beside the best one.")
+        int,
+        BeforeValidator(_whole),
+        Field(ge=0, description="How many next best trees of each sentence to give, beside the best one."),
     ] = 0
 
     @model_validator(mode="after")

@@ -37,21 +37,22 @@ class Keys:
         return bool(self._digests)
 
     def admit(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether the headers of a request hold a key. All are compared, to the end."""
+        """Whether the headers of a request hold a key, and no wrong one. All are compared, to the end."""
         if not self._digests:
             return True
-        given = sha256(_given(headers)).digest()
-        found = [hmac.compare_digest(given, one) for one in self._digests]
-        return any(found)
+        given = [sha256(one).digest() for one in _given(headers)]
+        right = [sum(hmac.compare_digest(one, key) for key in self._digests) for one in given]
+        return bool(right) and all(right)
 
 
-def _given(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def _given(headers: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+    found = []
     for name, value in headers:
         if name == b"authorization" and value[:7].lower() == b"bearer ":
-            return value[7:].strip()
-        if name == b"x-api-key":
-            return value.strip()
-    return b""
+            found.append(value[7:].strip())
+        elif name == b"x-api-key":
+            found.append(value.strip())
+    return found
 
 
 def read_keys(file: Path | None) -> list[str]:

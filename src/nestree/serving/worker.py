@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import multiprocessing.connection
 import os
+import signal
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
+from nestree.data.errors import DataError
 from nestree.serving import logs
 from nestree.serving.app import create_app
 from nestree.serving.security import read_keys
@@ -16,16 +21,19 @@ from nestree.serving.settings import Settings
 
 VARIABLE = "NESTREE_SERVE"
 """Holds what a worker has to know, as JSON. Keys are not among it: each worker reads them by itself."""
+STARTUP_FAILURE = 3
+"""By this exit status, uvicorn knows that it would not help to start the worker again."""
 
 
-def said(model: Path, settings: Settings, *, device: str, threads: int, keys: Path | None) -> str:
-    """What :func:`make_app` needs, for the variable."""
+def said(model: Path, settings: Settings, *, device: str, threads: int, keys: Path | None, failed: Path) -> str:
+    """What :func:`make_app` needs, for the variable. A worker that cannot begin leaves the file ``failed`` behind."""
     values = {
         "model": str(model),
         "settings": settings.as_json(),
         "device": device,
         "threads": threads,
         "keys": None if keys is None else str(keys),
+        "failed": str(failed),
     }
     return json.dumps(values)
 
@@ -35,9 +43,28 @@ def make_app() -> FastAPI:
     import torch
 
     logs.configure()
+    _end_with_the_supervisor()
     values: dict[str, Any] = json.loads(os.environ[VARIABLE])
     torch.set_num_threads(values["threads"])
-    keys = read_keys(None if values["keys"] is None else Path(values["keys"]))
-    app = create_app(values["model"], Settings.from_json(values["settings"]), keys=keys, device=values["device"])
-    logs.say("ready", model=app.state.service.name, threads=values["threads"])
+    try:
+        keys = read_keys(None if values["keys"] is None else Path(values["keys"]))
+        app = create_app(values["model"], Settings.from_json(values["settings"]), keys=keys, device=values["device"])
+    except (DataError, ImportError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        Path(values["failed"]).touch()
+        sys.exit(STARTUP_FAILURE)
+    logs.say("model loaded", model=app.state.service.name, threads=values["threads"])
     return app
+
+
+def _end_with_the_supervisor() -> None:
+    """A worker whose supervisor was killed would go on for ever, and keep the port."""
+    supervisor = multiprocessing.parent_process()
+    if supervisor is None:
+        return
+
+    def wait() -> None:
+        multiprocessing.connection.wait([supervisor.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="nestree-supervisor", daemon=True).start()
