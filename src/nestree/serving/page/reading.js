@@ -111,9 +111,13 @@ export class Reading {
   #of(entity) {
     const { start, end } = this.#range(entity);
     const found = [];
-    this.#pieces.forEach((piece, at) => {
-      if (piece.inner && piece.start >= start && piece.end <= end) found.push(at);
-    });
+    let [low, high] = [0, this.#pieces.length]; // the first piece that is not before it
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#pieces[middle].start < start) low = middle + 1;
+      else high = middle;
+    }
+    for (; low < this.#pieces.length && this.#pieces[low].end <= end; low++) if (this.#pieces[low].inner) found.push(low);
     return found;
   }
 
@@ -128,15 +132,23 @@ export class Reading {
     const rows = this.#rows(this.#rects());
     this.#pieces.forEach((piece, at) => piece.outer?.style.setProperty("--rows", rows.most(at)));
     const lines = linesOf(this.#rects()); // the same lines, further apart
+    const standing = this.#pieces.map(() => []); // of each piece, the lines that it stands on
+    lines.forEach(({ rects }, line) => rects.forEach(({ piece, rect }) => standing[piece].push({ line, rect })));
     const origin = this.#layer.getBoundingClientRect();
     const style = getComputedStyle(this.#box);
     const [row, first] = ["--row", "--first"].map((name) => Number.parseFloat(style.getPropertyValue(name)));
+    const directions = new Map(this.#marks.map(({ own }) => [this.#pieces[own[0]]?.line, "ltr"]));
+    for (const line of directions.keys()) directions.set(line, line ? getComputedStyle(line).direction : "ltr");
+    // From here on nothing is read, so that the browser lays out once.
     this.#marks.forEach((mark, number) => {
-      const right = mark.own.length > 0 && getComputedStyle(this.#pieces[mark.own[0]].line).direction === "rtl";
-      const own = new Set(mark.own);
-      const parts = lines.flatMap((line, at) => {
-        const top = line.bottom - origin.top + first + rows.of(at, number) * row;
-        const rects = line.rects.filter((one) => own.has(one.piece)).map((one) => one.rect);
+      const right = directions.get(this.#pieces[mark.own[0]]?.line) === "rtl";
+      const byLine = new Map();
+      for (const { line, rect } of mark.own.flatMap((at) => standing[at])) {
+        if (!byLine.has(line)) byLine.set(line, []);
+        byLine.get(line).push(rect);
+      }
+      const parts = [...byLine].flatMap(([line, rects]) => {
+        const top = lines[line].bottom - origin.top + first + rows.of(line, number) * row;
         return joined(rects, right).map(({ left, right: end }) => ({ left: left - origin.left, width: end - left, top }));
       });
       this.#put(mark, parts, right);
