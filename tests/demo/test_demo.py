@@ -20,6 +20,7 @@ def test_it_trains_evaluates_and_draws(
     out, err = capsys.readouterr()
     assert out.count("$ nestree train") == out.count("$ nestree evaluate") == 2
     assert "F1 on held-out sentences: TreeCRF" in out
+    assert f"nestree serve {Path('demo', 'treecrf')}, then open http://127.0.0.1:8000/" in out
     assert "Next, on your own annotation" in out
     assert "epoch 1/1" in err
     page = (tmp_path / "demo" / "index.html").read_text()

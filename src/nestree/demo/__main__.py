@@ -71,6 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"The demo's page, with curves and drawings: {where}")
     print(f"All of it took {time.monotonic() - began:.0f} seconds.")
     print(
+        f"See it live, as you type: nestree serve {options.output / 'treecrf'}, then open http://127.0.0.1:8000/ "
+        "(.venv/bin/nestree after make setup; elsewhere it needs: pip install 'nestree[serve]')"
+    )
+    print(
         "Next, on your own annotation: nestree train train.jsonl --dev dev.jsonl --output runs/mine (docs/training.md)"
     )
     return 0
