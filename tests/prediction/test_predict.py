@@ -257,7 +257,7 @@ def test_sentences_longer_than_the_encoder_are_said_to_be_windowed(tmp_path: Pat
 
 def test_windows_share_a_quarter_and_cover_everything() -> None:
     for words in (1, 8, 9, 31, 100):
-        windows = list(reading._windows(words, 8))
+        windows = list(reading.windows_of(words, 8))
         assert windows[0][0] == 0
         assert windows[-1][1] == words
         assert all(end - start <= 8 for start, end in windows)
@@ -276,7 +276,7 @@ def test_what_two_windows_find_comes_once_and_without_crossing() -> None:
 def test_of_many_windows_nothing_crosses_and_nothing_is_lost_without_a_reason() -> None:
     chance = random.Random(0)
     for _ in range(200):
-        windows = list(reading._windows(60, 16))
+        windows = list(reading.windows_of(60, 16))
         parts = []
         for start, end in windows:
             size, found = end - start, []
