@@ -114,7 +114,7 @@ def main() -> None:
             optimizer.step()
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
-            total += float(loss)
+            total += float(loss.detach())
         model.eval()
         with torch.inference_mode():
             found = predicted(model, dev, spec)
