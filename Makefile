@@ -4,7 +4,7 @@ BIN := .venv/bin
 SETUP := .venv/.set-up
 NATIVE := $(wildcard src/nestree/crf/kernels/native/*)
 
-.PHONY: setup demo test lint bench bench-gpu clean
+.PHONY: setup demo test lint bench bench-gpu experiments clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -50,5 +50,8 @@ bench-gpu:  ## The same on an NVIDIA GPU, and whole training steps (10 minutes; 
 	PYTHONPATH=src:. $(PYTHON) -m benchmarks.growth --device cuda
 	PYTHONPATH=src:. $(PYTHON) -m benchmarks.report
 
+experiments: setup  ## Write experiments/results/report.md again from the results of all runs
+	$(BIN)/python -m experiments report
+
 clean:  ## Remove .venv and everything built
-	rm -rf .venv build dist demo src/*.egg-info src/nestree/crf/kernels/_native*
+	rm -rf .venv build dist demo tests/output src/*.egg-info src/nestree/crf/kernels/_native*

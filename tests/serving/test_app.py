@@ -238,7 +238,7 @@ def test_what_goes_wrong_inside_is_a_problem_without_a_trace(ner: NestedNER, mon
         raise RuntimeError("secret " + TEXT)
 
     with served(ner) as client:
-        monkeypatch.setattr(NestedNER, "decode_potentials", broken)
+        monkeypatch.setattr(NestedNER, "potentials", broken)
         response = post(client, {"text": TEXT})
         assert "secret" not in response.text
         problem(response, 500)
