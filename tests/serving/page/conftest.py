@@ -69,7 +69,7 @@ def address(model: NestedNER) -> Iterator[str]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open an event loop counts as running, which other tests want to begin
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("the page is tested in Chromium, which is not installed: apt install chromium")
