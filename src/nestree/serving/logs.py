@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import re
 import sys
 import time
 import traceback
-import uuid
 from pathlib import Path
 from typing import Any
 
 log = logging.getLogger("nestree.serve")
+_NAMES = random.Random(os.urandom(16))
+"""Names need not be secret; asking the system for each would give the interpreter away to the model's thread."""
 _GOOD_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}\Z")
 
 
@@ -54,7 +56,7 @@ def request_id(given: bytes | None) -> str:
     """The name of a request: the one that came with it, if it is harmless, or a new one."""
     if given is not None and _GOOD_ID.match(given):
         return given.decode("ascii")
-    return uuid.UUID(bytes=os.urandom(16)).hex
+    return f"{_NAMES.getrandbits(128):032x}"
 
 
 def say(event: str, level: int = logging.INFO, **fields: Any) -> None:
