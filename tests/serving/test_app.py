@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from nestree import __version__
 from nestree.model import NestedNER
 from nestree.serving import Limits, Settings
+from nestree.serving.app import create_app
 from nestree.serving.problems import KINDS
 from nestree.serving.schema import ModelResponse, PredictResponse, ProblemDetails
 from tests.model.tiny import model
@@ -354,3 +359,44 @@ def test_other_origins_may_ask_only_if_they_are_listed(ner: NestedNER) -> None:
         assert refused.headers["access-control-allow-origin"] == good["origin"]  # or the page could not read the answer
     with served(ner) as client:
         assert "access-control-allow-origin" not in client.get("/v1/model", headers=good).headers
+
+
+@pytest.mark.parametrize("root", ["mount", "root_path"])
+def test_keys_are_asked_for_wherever_the_application_is_mounted(ner: NestedNER, root: str) -> None:
+    app = create_app(ner, keys=[KEY])
+    outer: Any = app
+    if root == "mount":
+        outer = FastAPI()
+        outer.mount("/ner", app)
+    transport = httpx.ASGITransport(outer, root_path="" if root == "mount" else "/ner")
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=transport, base_url="http://here/ner") as client:
+            for path in ("/v1/model", "/metrics", "/openapi.json", "/v1/anything"):
+                assert (await client.get(path)).status_code == 401, path
+            assert (await client.get("/v1/model", headers={"X-API-Key": KEY})).status_code == 200
+            assert (await client.get("/docs")).status_code == 200
+
+    asyncio.run(ask())
+
+
+def test_of_many_errors_the_first_one_is_told(client: Client) -> None:
+    found = problem(post(client, {"texts": [1] * 100_000}), 422)
+    assert found.where == "/texts/0"
+    assert "more of its kind" not in found.detail
+
+
+def test_long_sentences_have_no_next_best_trees(ner: NestedNER) -> None:
+    with served(ner, Settings(Limits(alternative_words=4))) as client:
+        answer = post(client, {"tokens": [["a"] * 4, ["a"] * 5], "alternatives": 1, "trees": True}).json()
+        assert client.get("/v1/model").json()["limits"]["alternative_words"] == 4
+    (short,), (long,) = (one["alternatives"] for one in answer["documents"])
+    assert len(short) == 2
+    assert long == []
+    assert all(one["trees"] for one in answer["documents"])
+
+
+def test_where_the_encoder_was_is_not_told(ner: NestedNER, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ner, "config", replace(ner.config, encoder="/home/anna/my-bert"))
+    with served(ner) as client:
+        assert client.get("/v1/model").json()["encoder"] == "my-bert"

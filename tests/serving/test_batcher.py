@@ -44,9 +44,10 @@ def held(ner: NestedNER, monkeypatch: pytest.MonkeyPatch) -> Held:
     return Held(ner, monkeypatch)
 
 
-def finder(ner: NestedNER, **options: Any) -> Finder:
+def finder(ner: NestedNER, **options: Any) -> Callable[[int], Finder]:
     asked = Options(**options)
-    return Finder(ner, asked, check_options(asked, ner.config))
+    found = Finder(ner, asked, check_options(asked, ner.config))
+    return lambda words: found
 
 
 def run(ner: NestedNER, do: Callable[[Batcher], Awaitable[None]], **settings: Any) -> None:
@@ -239,4 +240,42 @@ def test_what_was_submitted_is_read_before_the_end(ner: NestedNER) -> None:
         jobs.extend(batcher.submit(finder(ner), [SENTENCE] * 20) for _ in range(10))
 
     run(ner, do, batch_work=64)
-    assert all(job.found[19].found == jobs[0].found[0].found for job in jobs)
+    places = [[[span[:3] for span in one.found] for one in job.found] for job in jobs]
+    assert places == [places[0]] * 10
+    assert places[0] == [places[0][0]] * 20
+
+
+def test_an_error_in_the_midst_of_a_batch_takes_no_answer_with_it(
+    ner: NestedNER, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = Job.keep
+
+    def once(job: Job, *arguments: Any) -> bool:
+        if job is jobs[1]:
+            raise RuntimeError("merging failed")
+        return keep(job, *arguments)
+
+    jobs: list[Job] = []
+
+    async def do(batcher: Batcher) -> None:
+        first = batcher.submit(finder(ner), [["x"]])
+        await soon(held.began.is_set)
+        jobs.extend(batcher.submit(finder(ner), [SENTENCE]) for _ in range(3))
+        monkeypatch.setattr(Job, "keep", once)
+        held.go.set()
+        found = await asyncio.gather(first.done, *(job.done for job in jobs), return_exceptions=True)
+        assert [type(one) for one in found] == [type(None), type(None), RuntimeError, type(None)]
+
+    run(ner, do)
+
+
+def test_no_more_waits_than_can_be_read_in_time(ner: NestedNER) -> None:
+    async def do(batcher: Batcher) -> None:
+        batcher._words_per_second = 10.0
+        batcher.waiting_words = 15
+        batcher.check_room(5)
+        with pytest.raises(QueueFullError):
+            batcher.check_room(6)
+        batcher.waiting_words = 0
+
+    run(ner, do, queue_seconds=2.0)

@@ -21,6 +21,7 @@ HELP = {
     "characters": "of one text",
     "words": "of one list of words",
     "alternatives": "next best trees of a sentence",
+    "alternative_words": "of a sentence that has next best trees",
     "queue_words": "that may wait; more are refused with 503",
     "seconds": "that an answer may take",
 }

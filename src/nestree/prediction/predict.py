@@ -138,6 +138,11 @@ class Finder:
         self._thresholds = None if thresholds is None else tuple(thresholds.get(label) for label in labels)
 
     @property
+    def alternatives(self) -> int:
+        """How many next best trees it finds."""
+        return self._alternatives
+
+    @property
     def key(self) -> Hashable:
         """The same for finders of a model that find the same."""
         return self._trees, self._alternatives, self._thresholds

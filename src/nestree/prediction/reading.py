@@ -197,7 +197,7 @@ class _Desk(Generic[Found]):
         event = None
         if self._side is not None:
             event = torch.cuda.Event()
-            event.record()
+            event.record(torch.cuda.current_stream(self._model.device))
         self._under_way.append((answers, numbers, asked, event))
         self.finish(self._most)
 

@@ -15,6 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from nestree import __version__
 from nestree.model import NestedNER
+from nestree.model.card import base_model
 from nestree.model.folder import CARD
 from nestree.serving import described, schema
 from nestree.serving.asgi import Around, Locked
@@ -28,8 +29,9 @@ from nestree.serving.problems import MEDIA_TYPE, Problem
 from nestree.serving.security import Keys
 from nestree.serving.settings import Settings
 
-PROTECTED = ("/v1/", "/metrics", "/openapi.json")
-"""What needs a key, if there are any. The page and the documentation hold nothing of the model."""
+OPEN = frozenset({"/", "/docs", "/docs/errors", "/healthz", "/readyz"})
+"""What needs no key, and what is in these folders. The page and the documentation hold nothing of the model."""
+OPEN_FOLDERS = ("/page/", "/docs/")
 JSON = "application/json"
 
 
@@ -50,7 +52,7 @@ class Service:
         self.keys = keys
         self.metrics = Metrics()
         self.predictor = Predictor(model, name, settings, self.metrics)
-        self.drain = Drain(settings.drain_seconds)
+        self.drain = Drain(settings.drain_seconds, 2 * settings.limits.seconds + 5)
         config = model.config
         self.trees = config.loss == "treecrf"
         self.labels = list(config.single_labels)
@@ -60,7 +62,7 @@ class Service:
             labels=self.labels,
             loss=config.loss,
             trees=self.trees,
-            encoder=config.encoder,
+            encoder=base_model(config.encoder) or Path(config.encoder).name,  # no paths of this machine
             threshold=0.5 if config.decoding == "mbr" and self.trees else None,
             card=card,
             limits=schema.ToldLimits(**asdict(settings.limits)),
@@ -92,12 +94,15 @@ class Service:
         return Response(self.told, media_type=JSON)
 
     async def healthz(self) -> Response:
-        """Tells that the process is alive."""
+        """Tells that the process is alive, and its model with it."""
+        if not self.predictor.batcher.is_alive:
+            raise Problem("broken", "the model reads nothing any more")
         return Response(b'{"status":"ok"}', media_type=JSON)
 
     async def readyz(self) -> Response:
         """Tells whether requests are taken: the model is loaded, and the service is not shutting down."""
         self._check_taking()
+        await self.healthz()
         return Response(b'{"status":"ready"}', media_type=JSON)
 
     async def tell_metrics(self) -> Response:
@@ -145,6 +150,7 @@ def create_app(
         lifespan=service.lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it would lead to whatever host a request names
         openapi_url=None,
     )
     app.state.service = service
@@ -153,7 +159,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]
     app.add_exception_handler(Problem, _problem)  # type: ignore[arg-type]
     if service.keys:
-        app.add_middleware(Locked, keys=service.keys, protected=PROTECTED)
+        app.add_middleware(Locked, keys=service.keys, is_open=_is_open)
     if settings.cors:  # around the lock: browsers ask without a key whether they may ask
         app.add_middleware(
             CORSMiddleware,
@@ -165,6 +171,10 @@ def create_app(
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
     app.add_middleware(Around, metrics=service.metrics, paths=paths)
     return app
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path.startswith(OPEN_FOLDERS)
 
 
 def _add_api(app: FastAPI, service: Service) -> None:

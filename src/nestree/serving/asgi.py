@@ -24,6 +24,14 @@ CLIENT_LEFT = 499
 """In logs and metrics, the status of what nobody waited for."""
 
 
+def path_of(scope: Scope) -> str:
+    """The path of a request within the application, wherever that is mounted."""
+    path: str = scope["path"]
+    root = scope.get("root_path", "")
+    within = bool(root) and path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/")
+    return path[len(root) :] or "/" if within else path
+
+
 class Around:
     """An application with all of this around it.
 
@@ -76,7 +84,8 @@ class Around:
         self._count(scope, status, time.perf_counter() - began, name, told)
 
     def _count(self, scope: Scope, status: int, seconds: float, name: str, told: dict[str, Any]) -> None:
-        path = scope["path"] if scope["path"] in self._paths else "other"
+        path = path_of(scope)
+        path = path if path in self._paths else "other"
         self._metrics.requests.labels(path, str(status)).inc()
         self._metrics.seconds.labels(path).observe(seconds)
         if log.isEnabledFor(logging.INFO):
@@ -92,26 +101,22 @@ class Around:
 
 
 class Locked:
-    """An application of which some paths need a key.
+    """An application that needs a key, but for some paths.
 
     Args:
         app: what is inside.
         keys: who may ask.
-        protected: how these paths begin.
+        is_open: tells of a path that it needs none.
     """
 
-    def __init__(self, app: App, *, keys: Keys, protected: tuple[str, ...]) -> None:
+    def __init__(self, app: App, *, keys: Keys, is_open: Callable[[str], bool]) -> None:
         self._app = app
         self._keys = keys
-        self._protected = protected
+        self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request."""
-        if (
-            scope["type"] != "http"
-            or not scope["path"].startswith(self._protected)
-            or self._keys.admit(scope["headers"])
-        ):
+        if scope["type"] != "http" or self._is_open(path_of(scope)) or self._keys.admit(scope["headers"]):
             await self._app(scope, receive, send)
             return
         scope["nestree"]["problem"] = "no-key"

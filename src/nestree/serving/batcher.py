@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import torch
+
 from nestree.model import NestedNER
 from nestree.model.batching import by_work
 from nestree.model.pieces import Cut
@@ -24,6 +26,8 @@ from nestree.prediction.predict import Finder
 from nestree.prediction.reading import ALIKE, budget_for, read_cuts
 from nestree.serving.jobs import Job, Unit
 
+BROKEN: tuple[type[BaseException], ...] = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") else ()
+"""After one of these a GPU does nothing more for this process."""
 SLICES = 8
 """A request gives an eighth of a round, and then it is the next one's turn."""
 PATIENCE = 60
@@ -56,6 +60,7 @@ class Batcher:
     Args:
         model: that reads them.
         queue_words: how many words may wait, those that are being read included.
+        queue_seconds: how long it may take to read them.
         max_words: longer sentences are read in windows.
         batch_work: most padded work of one forward pass; left out, what suits the device.
         batching: whether requests share batches; without it, one request at a time.
@@ -72,17 +77,20 @@ class Batcher:
         *,
         queue_words: int,
         max_words: int,
+        queue_seconds: float = math.inf,
         batch_work: int | None = None,
         batching: bool = True,
         on_batch: Callable[[int, int, float], None] | None = None,
     ) -> None:
         self._model = model
         self._most = queue_words
+        self._most_seconds = min(queue_seconds, 1e6)
         self._max_words = max_words
         self._budget = batch_work or budget_for(model.device)
         self._batching = batching
         self._on_batch = on_batch
         self.waiting_words = 0
+        self._broken = False
         self._words_per_second = 1000.0
         self._jobs: deque[Job] = deque()
         self._change = threading.Condition()
@@ -104,14 +112,20 @@ class Batcher:
             self._change.notify()
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether anything can be read."""
+        return self._thread.is_alive() and not self._broken
+
     def check_room(self, words: int = 1) -> None:
         """Raises a QueueFullError if there is no room for so many words. Where none wait, there is room for any."""
-        if self.waiting_words and self.waiting_words + words > self._most:
-            too_many = self.waiting_words + words - self._most
+        most = min(self._most, int(self._words_per_second * self._most_seconds))
+        if self.waiting_words and self.waiting_words + words > most:
+            too_many = self.waiting_words + words - most
             seconds = math.ceil(too_many / self._words_per_second)
             raise QueueFullError(max(1, min(PATIENCE, seconds)))
 
-    def submit(self, find: Finder, sentences: Sequence[Sequence[str]]) -> Job:
+    def submit(self, find: Callable[[int], Finder], sentences: Sequence[Sequence[str]]) -> Job:
         """Puts sentences into the queue, whether there is room or not."""
         assert self._loop is not None, "start it first"
         job = Job(find, sentences, self._max_words, self._loop)
@@ -150,6 +164,7 @@ class Batcher:
         try:
             self._read([one for one in taken if not one[0].dropped])
         except Exception as error:
+            self._broken = self._broken or isinstance(error, BROKEN)
             jobs = {id(job): job for job, _ in taken}
             if len(jobs) == 1:
                 job = taken[0][0]
@@ -171,7 +186,7 @@ class Batcher:
             while job.next < len(job.units) and own < slice_:
                 unit = job.units[job.next]
                 taken.append((job, unit))
-                own += unit.work
+                own += job.work(unit)
                 job.next += 1
             work += own
             if job.next < len(job.units):
@@ -191,10 +206,11 @@ class Batcher:
 
     def _batches(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
         """Those who ask for the same, together; the shortest first."""
-        order = sorted(range(len(pieces)), key=lambda at: hash(pieces[at].job.find.key))
-        for _, group in groupby(order, key=lambda at: pieces[at].job.find.key):
+        keys = [one.job.find(one.unit).key for one in pieces]
+        order = sorted(range(len(pieces)), key=lambda at: hash(keys[at]))
+        for _, group in groupby(order, key=lambda at: keys[at]):
             same = [pieces[at] for at in group]
-            if self._model.device.type == "cuda":  # which reads two batches at a time by itself
+            if self._model.device.type == "cuda":  # which is asked for several batches at a time
                 yield same
                 continue
             for numbers in reversed(by_work([one.cut for one in same], self._budget, ALIKE)):
@@ -202,11 +218,17 @@ class Batcher:
 
     def _read_batch(self, batch: list[_Piece]) -> None:
         began = time.perf_counter()
-        found: list[Any] = read_cuts(self._model, batch[0].job.find, [one.cut for one in batch], self._budget)
-        self._count(batch, time.perf_counter() - began)
-        self._tell(
-            [(one.job, None) for one, of in zip(batch, found, strict=True) if one.job.keep(one.unit, of, one.cut)]
-        )
+        find = batch[0].job.find(batch[0].unit).steps
+        found: list[Any] = read_cuts(self._model, find, [one.cut for one in batch], self._budget)
+        seconds = time.perf_counter() - began
+        done: list[tuple[Job, BaseException | None]] = []
+        try:
+            for one, of in zip(batch, found, strict=True):
+                if one.job.keep(one.unit, of, one.cut):
+                    done.append((one.job, None))
+        finally:  # whatever becomes of the others
+            self._tell(done)
+        self._count(batch, seconds)
 
     def _count(self, batch: list[_Piece], seconds: float) -> None:
         words = sum(one.unit.end - one.unit.start for one in batch)

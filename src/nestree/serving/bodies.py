@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 from nestree.serving.asgi import Receive, Scope
 from nestree.serving.predicting import ClientLeftError
@@ -28,23 +27,18 @@ async def read_body(scope: Scope, receive: Receive, most: int, seconds: float) -
         ClientLeftError: it does not come to its end.
     """
     _check_headers(scope["headers"], most)
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        body: bytes = message.get("body", b"")
-        if len(body) > most:
-            raise _too_large(len(body), most)
-        return body
     try:
-        async with asyncio.timeout(seconds):
-            return await _read_parts(message, receive, most)
+        async with asyncio.timeout(seconds):  # of its first byte, too: it may never come
+            return await _read_parts(receive, most)
     except TimeoutError:
         what = f"after {seconds:g} s the body was not complete"
         raise Problem("too-slow", what, headers=CLOSE) from None
 
 
-async def _read_parts(message: Any, receive: Receive, most: int) -> bytes:
+async def _read_parts(receive: Receive, most: int) -> bytes:
     body = bytearray()
     while True:
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientLeftError
         body += message.get("body", b"")
@@ -52,7 +46,6 @@ async def _read_parts(message: Any, receive: Receive, most: int) -> bytes:
             raise _too_large(len(body), most)
         if not message.get("more_body"):
             return bytes(body)
-        message = await receive()
 
 
 def _check_headers(headers: Iterable[tuple[bytes, bytes]], most: int) -> None:

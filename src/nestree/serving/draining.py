@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -23,14 +23,16 @@ class Drain:
 
     Args:
         seconds: how long it goes on at least.
+        most: how long it waits for work after that, which has limits of its own.
 
     Attributes:
         draining: it was told to stop.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, most: float) -> None:
         self.draining = False
         self._seconds = seconds
+        self._most = most
         self._at_work = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -77,5 +79,7 @@ class Drain:
 
     async def _finish(self) -> None:
         await asyncio.sleep(self._seconds)
-        while self._at_work:
-            await asyncio.sleep(0.02)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._most):
+                while self._at_work:
+                    await asyncio.sleep(0.02)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from nestree.model.pieces import Cut
 from nestree.prediction.predict import Finder, Sentence, merged_sentences
 from nestree.prediction.reading import readable, windows_of
+
+TREES = 8
+"""Next best trees take so many times as long as all else."""
 
 
 class Unit(NamedTuple):
@@ -29,7 +32,7 @@ class Job:
     """The sentences of a request. Made and dropped on the event loop, filled by the model's thread.
 
     Args:
-        find: finds what the request asks for.
+        find: finds what the request asks for, in a sentence of so many words.
         sentences: as words.
         max_words: longer sentences are read in windows.
         loop: on which somebody waits for it.
@@ -43,9 +46,13 @@ class Job:
     """
 
     def __init__(
-        self, find: Finder, sentences: Sequence[Sequence[str]], max_words: int, loop: asyncio.AbstractEventLoop
+        self,
+        find: Callable[[int], Finder],
+        sentences: Sequence[Sequence[str]],
+        max_words: int,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.find = find
+        self._find = find
         self.done: asyncio.Future[None] = loop.create_future()
         self.dropped = False
         self.next = 0
@@ -67,6 +74,14 @@ class Job:
         self.dropped = True
         self.done.cancel()
 
+    def find(self, unit: Unit) -> Finder:
+        """Finds what is asked for in a unit."""
+        return self._find(unit.end - unit.start)
+
+    def work(self, unit: Unit) -> int:
+        """About how much it takes to read a unit."""
+        return unit.work * (TREES if self.find(unit).alternatives else 1)
+
     def has(self, unit: Unit) -> bool:
         """Whether a unit was read already."""
         return unit not in self._left
@@ -77,7 +92,6 @@ class Job:
 
     def keep(self, unit: Unit, found: Sentence, cut: Cut) -> bool:
         """Keeps what was found in a unit; says whether this was the last one."""
-        self._left.discard(unit)
         windows = self._windows.get(unit.sentence)
         if windows is None:
             self.found[unit.sentence] = found
@@ -88,4 +102,5 @@ class Job:
             if len(parts) == len(windows):
                 self.found[unit.sentence] = merged_sentences(parts, [(one.start, one.end) for one in windows])
                 del self._windows[unit.sentence]
+        self._left.discard(unit)
         return not self._left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -70,10 +71,13 @@ def _forget_the_dead(folder: Path) -> None:
     for path in folder.glob("gauge_live*_*.db"):
         found = re.search(r"_(\d+)\.db$", path.name)
         if found and not _lives(int(found[1])):
-            mark_process_dead(int(found[1]), str(folder))  # type: ignore[no-untyped-call]
+            with suppress(FileNotFoundError):  # another scrape was first
+                mark_process_dead(int(found[1]), str(folder))  # type: ignore[no-untyped-call]
 
 
 def _lives(process: int) -> bool:
+    if os.name == "nt":  # where signal 0 is Ctrl-C
+        return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:

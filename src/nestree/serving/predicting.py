@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ from nestree.prediction import Prediction
 from nestree.prediction.documents import words_of
 from nestree.prediction.predict import Finder, Options, assembled, check_options
 from nestree.serving.batcher import Batcher, QueueFullError
-from nestree.serving.jobs import Job
+from nestree.serving.jobs import TREES, Job
 from nestree.serving.metrics import Metrics
 from nestree.serving.problems import Problem, of_validation, pointer
 from nestree.serving.schema import PredictRequest
@@ -65,6 +66,7 @@ class Predictor:
         self.batcher = Batcher(
             model,
             queue_words=settings.limits.queue_words,
+            queue_seconds=settings.limits.seconds / 3,
             max_words=settings.max_words,
             batch_work=settings.batch_work,
             batching=settings.batching,
@@ -109,21 +111,38 @@ class Predictor:
         check_limits(request, self._limits)
         options, find = self._options(request)
         size = _size(request)
-        words = size if request.tokens is not None else 1 + size // CHARACTERS_OF_A_WORD
-        self.check_room(words)
-        self._wait_for(words)
+        words = max(1 + size // CHARACTERS_OF_A_WORD, sum(map(len, request.tokens or ())))
+        price = TREES if options.alternatives else 1
+        self.check_room(words * price)
+        self._wait_for(words * price)
+        working = asyncio.ensure_future(self._work(request, options, find, size))
+        left = asyncio.ensure_future(_left(receive))
         try:
-            documents = await self._run(size, partial(self._documents, request))
-            exact = sum(len(document.tokens or ()) for document in documents)
-            self._wait_for(exact - words)
-            words = exact
-            job = self.batcher.submit(find, _sentences(documents))
-            await self._done(job, receive)
-            return await self._run(size, partial(self._written, request, documents, job, options))
+            await asyncio.wait((working, left), timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            if left.done():
+                raise ClientLeftError
+            raise Problem("took-too-long", f"the answer was not there after {self._limits.seconds:g} s")
         finally:
-            self._wait_for(-words)
+            left.cancel()
+            working.cancel()
+            self._wait_for(-words * price)
 
-    def _options(self, request: PredictRequest) -> tuple[Options, Finder]:
+    async def _work(
+        self, request: PredictRequest, options: Options, find: Callable[[int], Finder], size: int
+    ) -> Answered:
+        documents = await self._run(size, partial(self._documents, request))
+        job = self.batcher.submit(find, _sentences(documents))
+        try:
+            await job.done
+        except asyncio.CancelledError:
+            job.drop()
+            raise
+        return await self._run(size, partial(self._written, request, documents, job, options))
+
+    def _options(self, request: PredictRequest) -> tuple[Options, Callable[[int], Finder]]:
+        """What is asked for, and what finds it in a sentence of so many words."""
         options = Options(
             threshold=request.threshold,
             flat=request.flat,
@@ -135,7 +154,11 @@ class Predictor:
             thresholds = check_options(options, self._model.config)
         except ValueError as error:
             raise Problem("not-valid", str(error), where=_where(request, self._model.config.single_labels)) from None
-        return options, Finder(self._model, options, thresholds)
+        whole = Finder(self._model, options, thresholds)
+        if not options.alternatives:
+            return options, lambda words: whole
+        plain, most = Finder(self._model, replace(options, alternatives=0), thresholds), self._limits.alternative_words
+        return options, lambda words: whole if words <= most else plain
 
     def _wait_for(self, words: int) -> None:
         self.batcher.waiting_words += words
@@ -153,32 +176,6 @@ class Predictor:
         texts = [request.text] if request.text is not None else request.texts or []
         split = self._model.config.splitter.split
         return [split(Document(text)) for text in texts]
-
-    async def _done(self, job: Job, receive: Receive) -> None:
-        """Waits until a job is done, for so long as it may take and as somebody waits."""
-        loop = asyncio.get_running_loop()
-        late = False
-
-        def drop_late() -> None:
-            nonlocal late
-            late = True
-            job.drop()
-
-        timer = loop.call_later(self._limits.seconds, drop_late)
-        left = loop.create_task(_left(receive))
-        left.add_done_callback(lambda _: job.drop())
-        try:
-            await job.done
-        except asyncio.CancelledError:
-            if late:
-                what = f"the answer was not there after {self._limits.seconds:g} s"
-                raise Problem("took-too-long", what) from None
-            if left.done():
-                raise ClientLeftError from None
-            raise  # of whoever waits for this
-        finally:
-            timer.cancel()
-            left.cancel()
 
     def _written(self, request: PredictRequest, documents: Sequence[Document], job: Job, options: Options) -> Answered:
         in_words = request.tokens is not None
@@ -249,10 +246,12 @@ def _beyond(what: str, found: int, unit: str, most: int, where: str) -> Problem:
 
 
 def _size(request: PredictRequest) -> int:
-    """Characters, or words."""
+    """In characters."""
     if request.text is not None:
         return len(request.text)
-    return sum(map(len, request.texts or request.tokens or ()))
+    if request.texts is not None:
+        return sum(map(len, request.texts))
+    return sum(len(words) + sum(map(len, words)) for words in request.tokens or ())
 
 
 def _sentences(documents: Sequence[Document]) -> list[list[str]]:

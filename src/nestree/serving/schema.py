@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import to_json
 
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Range = Annotated[list[int], Field(min_length=2, max_length=2, description="[start, end), half-open")]
+
+
+Item = TypeVar("Item")
+Items = Annotated[list[Item], Field(fail_fast=True)]
+"""A list of which the first error is enough: there may be half a million."""
 
 
 def _whole(value: Any) -> Any:
@@ -34,9 +39,9 @@ class PredictRequest(BaseModel):
     )
 
     text: Annotated[str | None, Field(description="One text, split as the model was trained to read.")] = None
-    texts: Annotated[list[str] | None, Field(description="Several texts.")] = None
+    texts: Annotated[Items[str] | None, Field(description="Several texts.")] = None
     tokens: Annotated[
-        list[list[str]] | None, Field(description="Lists of words, each of which is a sentence. Offsets count words.")
+        Items[Items[str]] | None, Field(description="Lists of words, each of which is a sentence. Offsets count words.")
     ] = None
     threshold: Annotated[
         Probability | dict[str, Probability] | None,
@@ -150,7 +155,10 @@ class ToldLimits(Answer):
     characters: int = Field(description="Of one text.")
     words: int = Field(description="Of one list of words.")
     alternatives: int = Field(description="Next best trees of a sentence.")
-    queue_words: int = Field(description="That wait or are being read; more are refused with 503.")
+    alternative_words: int = Field(description="Of a sentence that has next best trees; longer ones have none.")
+    queue_words: int = Field(
+        description="That wait or are being read, or what takes a third of `seconds`; more are refused with 503."
+    )
     seconds: float = Field(description="From the last byte of a request to its answer.")
 
 

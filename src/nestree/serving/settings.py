@@ -20,7 +20,9 @@ class Limits:
         characters: of one text.
         words: of one list of words.
         alternatives: next best trees of a sentence.
-        queue_words: that wait or are being read; a request that would make it more is refused, unless none waits.
+        alternative_words: of a sentence that has next best trees; longer ones have none, as it would take long.
+        queue_words: that wait or are being read; a request that would make it more, or more than can be read in a third
+            of the time, is refused, unless none waits.
         seconds: from the last byte of a request to its answer.
     """
 
@@ -29,6 +31,7 @@ class Limits:
     characters: int = 100_000
     words: int = 10_000
     alternatives: int = 5
+    alternative_words: int = 64
     queue_words: int = 32_768
     seconds: float = 30.0
 

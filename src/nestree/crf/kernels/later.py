@@ -32,11 +32,11 @@ _here = _Here()
 def collecting(operation: Callable[..., Any], *arguments: Any) -> tuple[Any, list[Check]]:
     """What an operation returns, and the checks it put off."""
     checks: list[Check] = []
-    _here.checks = checks
+    before, _here.checks = _here.checks, checks
     try:
         return operation(*arguments), checks
     finally:
-        _here.checks = None
+        _here.checks = before
 
 
 def check(do: Check, *, can_wait: bool) -> None:

@@ -18,7 +18,11 @@ export class FilesPanel {
     this.#options = options;
     this.#open = open;
     const input = byId("file");
-    input.addEventListener("change", () => input.files[0] && this.take(input.files[0]));
+    input.addEventListener("change", () => {
+      const file = input.files[0];
+      input.value = ""; // so that the same file can be chosen again
+      if (file) this.take(file);
+    });
     const drop = byId("drop");
     for (const name of ["dragenter", "dragover"]) {
       drop.addEventListener(name, (event) => {

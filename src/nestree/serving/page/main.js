@@ -14,6 +14,7 @@ import { TreePanel } from "./treepanel.js";
 const TYPING = 200; // milliseconds without a key before the service is asked
 const LOOKING = 300; // and before it is asked for the next best trees, which take longer
 const ALTERNATIVES = 3;
+const SHORT = 4000; // characters of a text whose sentences have next best trees
 
 const state = { model: null, answer: null, found: null, hidden: new Set(), threshold: null, flat: null };
 const links = new Links();
@@ -57,6 +58,10 @@ async function ask() {
 }
 
 async function askForAlternatives(body, signal) {
+  if (body.text.length > SHORT) {
+    panel.offer([]); // they take long, and nobody looks at those of a hundred sentences
+    return;
+  }
   const wanted = { ...body, alternatives: Math.min(ALTERNATIVES, state.model.limits.alternatives) };
   try {
     await pause(LOOKING / 1000, signal);
