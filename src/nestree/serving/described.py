@@ -32,7 +32,8 @@ def document(app: FastAPI, limits: Limits, labels: list[str], trees: bool, keys:
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/PredictRequest"}}}
     predict["requestBody"] = {"required": True, "content": content}
     predict["responses"] |= {str(status): _problems(status) for status in OF_PREDICT}
-    found["paths"]["/readyz"]["get"]["responses"]["503"] = _problems(503)
+    for path in ("/healthz", "/readyz"):
+        found["paths"][path]["get"]["responses"]["503"] = _problems(503)
     if keys:
         _protect(found)
     return found
