@@ -51,20 +51,20 @@ def workers(driver: psutil.Process) -> list[psutil.Process]:
     return found
 
 
-def within_a_shard(out: Path) -> bool:
-    """Whether an attempt is going on of a shard that has no marker yet."""
+def within_a_shard(out: Path, old: set[Path]) -> bool:
+    """Whether an attempt is going on of a shard that has no marker yet; old ones are of processes that died."""
     state = out / "_nestree"
-    names = {one.parent.relative_to(state / "unfinished").as_posix() for one in attempts(out)}
+    names = {one.parent.relative_to(state / "unfinished").as_posix() for one in set(attempts(out)) - old}
     return any(not (state / "done" / f"{name}.json").exists() for name in names)
 
 
-def killed_within_a_shard(driver: psutil.Process, out: Path) -> bool:
+def killed_within_a_shard(driver: psutil.Process, out: Path, old: set[Path]) -> bool:
     """Kills a worker, if it can be held while it is in the middle of a shard."""
     there = workers(driver)
     for worker in there:
         with suppress(psutil.NoSuchProcess):
             worker.suspend()
-    held = bool(there) and within_a_shard(out)
+    held = bool(there) and within_a_shard(out, old)
     for number, worker in enumerate(there):
         with suppress(psutil.NoSuchProcess):
             if held and number == 0:
@@ -102,12 +102,12 @@ def test_a_run_outlives_its_driver_and_its_workers(model: Path, tmp_path: Path, 
         first.stdout.close()
     _, alive = psutil.wait_procs(orphans, timeout=120)
     assert not alive, "a worker outlived its driver"
-    before = markers(out)
+    before, old = markers(out), set(attempts(out))
     assert 0 < before < len(SIZES)
 
     second = cases.start(model, *flags)  # a worker of it is killed
     driver = psutil.Process(second.pid)
-    wait_for(lambda: killed_within_a_shard(driver, out), second)
+    wait_for(lambda: killed_within_a_shard(driver, out, old), second)
     status, said = cases.finish(second)
     assert status == 2, said
     assert f"{before} of {len(SIZES) + 1} shards are done already" in said
