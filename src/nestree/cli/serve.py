@@ -100,6 +100,12 @@ def _serve(options: argparse.Namespace) -> int:
             f"WARNING: whoever reaches {options.host}:{options.port} can use this service: there are no API keys. "
             "Use --api-keys FILE, or a proxy that asks who it is."
         )
+    if options.port:
+        where = f"http://{f'[{options.host}]' if ':' in options.host else options.host}:{options.port}/"
+        what = "the API" if options.no_page else "the page"
+        common.say(
+            f"{what} is at {where}{'docs' if options.no_page else ''} as soon as the model is loaded; Ctrl-C stops it"
+        )
     with tempfile.TemporaryDirectory(prefix="nestree-serve-") as folder:
         if options.workers > 1:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # before prometheus_client is imported
