@@ -5,8 +5,8 @@
 
 Requests are single sentences of the corpus, in a random order, as `{"text": …}`; wrk sends them over as many
 connections as there are clients, each of which waits for its answer before it asks again. Everyone takes turns on the
-same machine: `NestedNER.predict_stream` over the same sentences in one process with all cores; and the service, with one worker that
-has all cores and with a worker for each core, with micro-batching and without.
+same machine: `NestedNER.predict_stream` over the same sentences in one process with all cores; and the service, with
+one worker that has all cores and with a worker for each core, with micro-batching and without.
 
 Overload: first the sustainable load is measured, then four times as many requests a second are offered for some
 minutes, by clients that do not wait (the same wrk cannot do that: a small generator of our own does). Counted are
@@ -76,7 +76,7 @@ def throughput(options: argparse.Namespace, texts: list[str], folder: Path) -> l
     data.write_text(json.dumps([{"text": text, "sentences": [], "entities": 0} for text in texts]))
     settings = {"data": str(data), "model": str(options.model), "threads": options.cores, "labels": [], "batch": 0}
     offline = Tool("offline", "nestree from text", sys.executable, settings)
-    services = {}
+    services: dict[str, Service] = {}
     for workers in sorted({1, options.cores}):
         for batching, more in (("service", ()), (ALONE, ("--no-batching",))):
             name = named(batching, workers)

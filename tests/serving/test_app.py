@@ -354,3 +354,17 @@ def test_other_origins_may_ask_only_if_they_are_listed(ner: NestedNER) -> None:
         assert refused.headers["access-control-allow-origin"] == good["origin"]  # or the page could not read the answer
     with served(ner) as client:
         assert "access-control-allow-origin" not in client.get("/v1/model", headers=good).headers
+
+
+def test_an_exported_model_is_served_too(ner: NestedNER, tmp_path: Path) -> None:
+    for package in ("onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason='exporting needs pip install "nestree[onnx]"')
+    from nestree.export import export
+
+    export(ner, tmp_path / "exported")
+    with served(tmp_path / "exported", Settings(threads=2)) as client:
+        (found,) = post(client, {"text": TEXT, "trees": True, "alternatives": 1}).json()["documents"]
+    assert [(one["start"], one["end"], one["label"]) for one in found["entities"]] == [
+        (one.start, one.end, one.label) for one in ner.predict(TEXT)
+    ]
+    assert [len(one) for one in found["alternatives"]] == [2, 2]

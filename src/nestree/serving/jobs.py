@@ -26,7 +26,7 @@ class Unit(NamedTuple):
 
 
 class Job:
-    """The sentences of a request. Made and dropped on the event loop, filled by the model's thread.
+    """The sentences of a request. Made and dropped on the event loop, filled by one reader at a time.
 
     Args:
         find: finds what the request asks for.
@@ -60,16 +60,12 @@ class Job:
                 self.windowed[number] = True
                 self._windows[number] = dict.fromkeys(windows)
             self.units += windows
-        self._left = set(self.units)
+        self._left = len(self.units)
 
     def drop(self) -> None:
         """Nobody waits any more."""
         self.dropped = True
         self.done.cancel()
-
-    def has(self, unit: Unit) -> bool:
-        """Whether a unit was read already."""
-        return unit not in self._left
 
     def words(self, unit: Unit) -> Sequence[str]:
         """The words of a unit."""
@@ -77,7 +73,7 @@ class Job:
 
     def keep(self, unit: Unit, found: Sentence, cut: Cut) -> bool:
         """Keeps what was found in a unit; says whether this was the last one."""
-        self._left.discard(unit)
+        self._left -= 1
         windows = self._windows.get(unit.sentence)
         if windows is None:
             self.found[unit.sentence] = found

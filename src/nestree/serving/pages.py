@@ -18,7 +18,7 @@ def errors_page() -> File:
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>nestree: errors</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<link rel="stylesheet" href="/docs/docs.css"></head><body><main>'
+        '<link rel="icon" href="data:,"><link rel="stylesheet" href="/docs/docs.css"></head><body><main>'
         "<h1>Errors</h1><p>Every error is problem JSON (RFC 9457): what went wrong, where, and what to do. "
         f'<a href="/docs">The API</a></p>{rows}</main></body></html>\n'
     )

@@ -67,6 +67,7 @@ class Predictor:
             queue_words=settings.limits.queue_words,
             max_words=settings.max_words,
             batch_work=settings.batch_work,
+            readers=settings.threads,
             batching=settings.batching,
             on_batch=metrics.read,
         )

@@ -35,7 +35,6 @@ KINDS: dict[str, Kind] = {
         503, "Too many requests wait already", "Send it again after as many seconds as Retry-After says."
     ),
     "shutting-down": Kind(503, "The service is shutting down", "Send it again: another one may be there by then."),
-    "not-ready": Kind(503, "The model is not loaded yet", "Send it again in a few seconds."),
     "took-too-long": Kind(504, "It took too long", "Send less at a time, or again when less is going on."),
 }
 
