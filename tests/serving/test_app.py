@@ -400,3 +400,17 @@ def test_where_the_encoder_was_is_not_told(ner: NestedNER, monkeypatch: pytest.M
     monkeypatch.setattr(ner, "config", replace(ner.config, encoder="/home/anna/my-bert"))
     with served(ner) as client:
         assert client.get("/v1/model").json()["encoder"] == "my-bert"
+
+
+def test_an_exported_model_is_served_too(ner: NestedNER, tmp_path: Path) -> None:
+    for package in ("onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason='exporting needs pip install "nestree[onnx]"')
+    from nestree.export import export
+
+    export(ner, tmp_path / "exported")
+    with served(tmp_path / "exported", Settings(threads=2)) as client:
+        (found,) = post(client, {"text": TEXT, "trees": True, "alternatives": 1}).json()["documents"]
+    assert [(one["start"], one["end"], one["label"]) for one in found["entities"]] == [
+        (one.start, one.end, one.label) for one in ner.predict(TEXT)
+    ]
+    assert [len(one) for one in found["alternatives"]] == [2, 2]

@@ -75,6 +75,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
     try:
         return Settings(
             limits=Limits(**{one.name: getattr(options, f"limit_{one.name}") for one in fields(Limits)}),
+            threads=options.threads or max(1, (os.cpu_count() or 1) // options.workers),
             batching=not options.no_batching,
             batch_work=options.batch_work,
             max_words=options.max_words,
@@ -117,12 +118,10 @@ def _run(options: argparse.Namespace, settings: Settings, folder: Path) -> int:
 
     from nestree.serving import logs, worker
 
-    threads = options.threads or max(1, (os.cpu_count() or 1) // options.workers)
     os.environ[worker.VARIABLE] = worker.said(
         options.model.resolve(),
         settings,
         device=options.device,
-        threads=threads,
         keys=None if options.api_keys is None else options.api_keys.resolve(),
         failed=folder / FAILED,
     )

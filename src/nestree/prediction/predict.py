@@ -134,8 +134,9 @@ class Finder:
     def __init__(self, model: NestedNER, options: Options, thresholds: Mapping[str, float] | None) -> None:
         self._model = model
         self._trees, self._alternatives = options.trees, options.alternatives
-        labels = model.config.single_labels
-        self._thresholds = None if thresholds is None else tuple(thresholds.get(label) for label in labels)
+        self._thresholds = None
+        if thresholds is not None:
+            self._thresholds = tuple(thresholds.get(label) for label in model.config.single_labels)
 
     @property
     def alternatives(self) -> int:

@@ -18,7 +18,7 @@ from nestree.model import NestedNER
 from nestree.model.card import base_model
 from nestree.model.folder import CARD
 from nestree.serving import described, schema
-from nestree.serving.asgi import Around, Locked
+from nestree.serving.asgi import Around, Direct, Locked, Receive, Scope
 from nestree.serving.bodies import read_body
 from nestree.serving.draining import Drain
 from nestree.serving.files import File, folder
@@ -79,15 +79,18 @@ class Service:
 
     async def predict(self, request: Request) -> Response:
         """Finds the entities of texts; on request their trees, and the next best trees."""
+        return Response(await self.answer(request.scope, request.receive), media_type=JSON)
+
+    async def answer(self, scope: Scope, receive: Receive) -> bytes:
+        """The body of the answer to ``POST /v1/predict``."""
         self._check_taking()
         self.predictor.check_room()
         with self.drain.at_work():
             limits = self.settings.limits
-            body = await read_body(request.scope, request.receive, limits.request_bytes, limits.seconds)
-            found = await self.predictor.answer(body, request.receive)
-        told = {"documents": found.documents, "words": found.words, "entities": found.entities}
-        request.scope["nestree"].update(told)
-        return Response(found.body, media_type=JSON)
+            body = await read_body(scope, receive, limits.request_bytes, limits.seconds)
+            found = await self.predictor.answer(body, receive)
+        scope["nestree"].update(documents=found.documents, words=found.words, entities=found.entities)
+        return found.body
 
     async def model(self) -> Response:
         """Tells what the model is, and what it may be asked."""
@@ -158,6 +161,7 @@ def create_app(
     _add_files(app, service)
     app.add_exception_handler(HTTPException, _http_problem)  # type: ignore[arg-type]
     app.add_exception_handler(Problem, _problem)  # type: ignore[arg-type]
+    app.add_middleware(Direct, path="/v1/predict", answer=service.answer)
     if service.keys:
         app.add_middleware(Locked, keys=service.keys, is_open=_is_open)
     if settings.cors:  # around the lock: browsers ask without a key whether they may ask

@@ -100,6 +100,36 @@ class Around:
             log.info("request", extra={"fields": fields})
 
 
+class Direct:
+    """An application of which one path is answered without the way through its routes, a quarter of the cost.
+
+    Args:
+        app: what is inside.
+        path: that is answered here, if the method is POST.
+        answer: gives the body of the answer, which is JSON.
+    """
+
+    def __init__(self, app: App, *, path: str, answer: Callable[[Scope, Receive], Awaitable[bytes]]) -> None:
+        self._app = app
+        self._path = path
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http" or scope["method"] != "POST" or path_of(scope) != self._path:
+            await self._app(scope, receive, send)
+            return
+        try:
+            body = await self._answer(scope, receive)
+        except Problem as problem:
+            scope["nestree"]["problem"] = problem.name
+            await answer(send, problem)
+            return
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
 class Locked:
     """An application that needs a key, but for some paths.
 

@@ -1,9 +1,13 @@
-"""Sentences of many requests, read together: one thread for the model, fair to short requests, bounded.
+"""Sentences of many requests, read together: off the event loop, fair to short requests, bounded.
 
-Requests are admitted on the event loop, which counts their words. The model's thread takes what waits: every request in
-turn gives a slice of its sentences, until there is work for one round. Slices are cut into pieces together, sorted into
-batches of similar length, and read; a request is answered as soon as its last sentence is done. Nothing waits for
-company: while one round is read, the next one gathers.
+Requests are admitted on the event loop, which counts their words. Readers, which are threads, take what waits: every
+request in turn gives a slice of its sentences, until there is work for one round. Slices are cut into pieces together
+and sorted into batches of similar length; each reader takes one batch after the other, and when none is left, the next
+round is formed. A request is answered as soon as its last sentence is done. Nothing waits for company: while one round
+is read, the next one gathers.
+
+Several readers that use a core each get more done than one that uses several: torch's threads wait for each other after
+every step, and for the event loop. A batch that is alone is read with all cores.
 """
 
 from __future__ import annotations
@@ -14,13 +18,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.attention import sdpa_kernel
 
 from nestree.model import NestedNER
 from nestree.model.batching import by_work
+from nestree.model.encoder import ATTENTION
 from nestree.model.pieces import Cut
 from nestree.prediction.predict import Finder
 from nestree.prediction.reading import ALIKE, budget_for, read_cuts
@@ -55,7 +62,7 @@ class _Piece(NamedTuple):
 
 
 class Batcher:
-    """Reads sentences of many requests together, in a thread of its own.
+    """Reads sentences of many requests together, in threads of its own.
 
     Args:
         model: that reads them.
@@ -63,9 +70,10 @@ class Batcher:
         queue_seconds: how long it may take to read them.
         max_words: longer sentences are read in windows.
         batch_work: most padded work of one forward pass; left out, what suits the device.
+        readers: how many batches are read at the same time, on a CPU.
         batching: whether requests share batches; without it, one request at a time.
         on_batch: is told of each forward pass how many sentences and words it read, in how many seconds; it is called
-            in the model's thread.
+            by readers.
 
     Attributes:
         waiting_words: of all requests that were admitted and not answered yet.
@@ -79,6 +87,7 @@ class Batcher:
         max_words: int,
         queue_seconds: float = math.inf,
         batch_work: int | None = None,
+        readers: int = 1,
         batching: bool = True,
         on_batch: Callable[[int, int, float], None] | None = None,
     ) -> None:
@@ -93,29 +102,43 @@ class Batcher:
         self._broken = False
         self._words_per_second = 1000.0
         self._jobs: deque[Job] = deque()
+        self._ready: deque[list[_Piece]] = deque()
+        self._at_work = 0
         self._change = threading.Condition()
+        """Guards the two queues, and what jobs keep."""
+        self._forming = threading.Lock()
+        self._attention = ExitStack()
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._run, name="nestree-model", daemon=True)
+        self._cores = readers if model.device.type == "cpu" else 1
+        self._readers = [
+            threading.Thread(target=self._run, name=f"nestree-model-{number}", daemon=True)
+            for number in range(self._cores)
+        ]
 
     # --- On the event loop ---
 
     def start(self) -> None:
         """Begins to read; the running event loop is the one that is told of results."""
         self._loop = asyncio.get_running_loop()
-        self._thread.start()
+        # The choice of attention is one for all threads: made here, it stays while any of them needs it.
+        self._attention.enter_context(sdpa_kernel(ATTENTION))
+        for reader in self._readers:
+            reader.start()
 
     async def close(self) -> None:
-        """Ends the thread when all that waits is read."""
+        """Ends the readers when all that waits is read."""
         with self._change:
             self._closed = True
-            self._change.notify()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+            self._change.notify_all()
+        for reader in self._readers:
+            await asyncio.get_running_loop().run_in_executor(None, reader.join)
+        self._attention.close()
 
     @property
     def is_alive(self) -> bool:
         """Whether anything can be read."""
-        return self._thread.is_alive() and not self._broken
+        return all(reader.is_alive() for reader in self._readers) and not self._broken
 
     def check_room(self, words: int = 1) -> None:
         """Raises a QueueFullError if there is no room for so many words. Where none wait, there is room for any."""
@@ -147,32 +170,77 @@ class Batcher:
             else:
                 job.done.set_exception(error)
 
-    # --- In the model's thread ---
+    # --- In the readers' threads ---
 
     def _run(self) -> None:
+        while (batch := self._next()) is not None:
+            self._read_safely(batch)
+            with self._change:
+                self._at_work -= 1
+
+    def _next(self) -> list[_Piece] | None:
+        """The next batch; None if there will be no more."""
         while True:
             with self._change:
-                while not self._jobs and not self._closed:
+                while not self._ready and not self._jobs and not self._closed:
                     self._change.wait()
+                if self._ready:
+                    self._at_work += 1
+                    self._share_cores()
+                    return self._ready.popleft()
                 if not self._jobs:
-                    return
-                taken = self._take()
-            self._read_safely(taken)
+                    return None
+            with self._forming:
+                with self._change:
+                    taken = [] if self._ready else self._take()
+                self._form(taken)
 
-    def _read_safely(self, taken: list[tuple[Job, Unit]]) -> None:
-        """Reads a round; if something fails, each job by itself, so that one cannot harm the others."""
+    def _share_cores(self) -> None:
+        """A batch that is alone is read with all cores, others with one each."""
+        alone = self._at_work == 1 and len(self._ready) == 1 and not self._jobs
+        cores = self._cores if alone else 1
+        if self._cores > 1 and torch.get_num_threads() != cores:  # which holds for this thread alone
+            torch.set_num_threads(cores)
+
+    def _form(self, taken: list[tuple[Job, Unit]]) -> None:
+        """Makes batches of a round; if something fails, of each job by itself, so that one cannot harm the others."""
+        if not taken:
+            return
         try:
-            self._read([one for one in taken if not one[0].dropped])
+            cuts = self._model.pieces.cut([job.words(unit) for job, unit in taken])
+        except Exception as error:
+            jobs = {id(job): job for job, _ in taken}
+            for job in jobs.values():
+                if len(jobs) == 1:
+                    self._fail(job, error)
+                else:
+                    self._form([one for one in taken if one[0] is job])
+            return
+        pieces = [_Piece(*one, cut) for one, cut in zip(taken, cuts, strict=True)]
+        batches = list(self._batches(pieces))
+        with self._change:
+            self._ready.extend(batches)
+            self._change.notify_all()
+
+    def _read_safely(self, batch: list[_Piece]) -> None:
+        """Reads a batch; if something fails, each job by itself, so that one cannot harm the others."""
+        batch = [one for one in batch if not one.job.dropped and not one.job.has(one.unit)]
+        if not batch:
+            return
+        try:
+            self._read(batch)
         except Exception as error:
             self._broken = self._broken or isinstance(error, BROKEN)
-            jobs = {id(job): job for job, _ in taken}
-            if len(jobs) == 1:
-                job = taken[0][0]
-                job.dropped = True
-                self._tell([(job, error)])
-                return
+            jobs = {id(one.job): one.job for one in batch}
             for job in jobs.values():
-                self._read_safely([one for one in taken if one[0] is job and not job.has(one[1])])
+                if len(jobs) == 1:
+                    self._fail(job, error)
+                else:
+                    self._read_safely([one for one in batch if one.job is job])
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        job.dropped = True
+        self._tell([(job, error)])
 
     def _take(self) -> list[tuple[Job, Unit]]:
         """The units of the next round: of each job a slice, in turns."""
@@ -196,14 +264,6 @@ class Batcher:
                 break
         return taken
 
-    def _read(self, taken: list[tuple[Job, Unit]]) -> None:
-        cuts = self._model.pieces.cut([job.words(unit) for job, unit in taken])
-        pieces = [_Piece(*one, cut) for one, cut in zip(taken, cuts, strict=True)]
-        for batch in self._batches(pieces):
-            some = [one for one in batch if not one.job.dropped]
-            if some:
-                self._read_batch(some)
-
     def _batches(self, pieces: list[_Piece]) -> Iterator[list[_Piece]]:
         """Those who ask for the same, together; the shortest first."""
         keys = [one.job.find(one.unit).key for one in pieces]
@@ -216,23 +276,25 @@ class Batcher:
             for numbers in reversed(by_work([one.cut for one in same], self._budget, ALIKE)):
                 yield [same[number] for number in numbers]
 
-    def _read_batch(self, batch: list[_Piece]) -> None:
+    def _read(self, batch: list[_Piece]) -> None:
         began = time.perf_counter()
         find = batch[0].job.find(batch[0].unit).steps
         found: list[Any] = read_cuts(self._model, find, [one.cut for one in batch], self._budget)
         seconds = time.perf_counter() - began
         done: list[tuple[Job, BaseException | None]] = []
         try:
-            for one, of in zip(batch, found, strict=True):
-                if one.job.keep(one.unit, of, one.cut):
-                    done.append((one.job, None))
+            with self._change:
+                for one, of in zip(batch, found, strict=True):
+                    if one.job.keep(one.unit, of, one.cut):
+                        done.append((one.job, None))
         finally:  # whatever becomes of the others
             self._tell(done)
         self._count(batch, seconds)
 
     def _count(self, batch: list[_Piece], seconds: float) -> None:
         words = sum(one.unit.end - one.unit.start for one in batch)
-        self._words_per_second += 0.1 * (words / max(seconds, 1e-6) - self._words_per_second)
+        speed = words / max(seconds, 1e-6) * max(1, self._at_work)
+        self._words_per_second += 0.1 * (speed - self._words_per_second)
         if self._on_batch is not None:
             self._on_batch(len(batch), words, seconds)
 

@@ -29,7 +29,7 @@ class Unit(NamedTuple):
 
 
 class Job:
-    """The sentences of a request. Made and dropped on the event loop, filled by the model's thread.
+    """The sentences of a request. Made and dropped on the event loop, filled by one reader at a time.
 
     Args:
         find: finds what the request asks for, in a sentence of so many words.

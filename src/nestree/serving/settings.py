@@ -52,6 +52,7 @@ class Settings:
 
     Attributes:
         limits: what a request may ask for.
+        threads: how many cores the model may use.
         batching: whether sentences of several requests are read together; without it, one request at a time.
         batch_work: most padded work of one forward pass; left out, what suits the device.
         max_words: longer sentences are read in windows that overlap.
@@ -62,6 +63,7 @@ class Settings:
     """
 
     limits: Limits = field(default_factory=Limits)
+    threads: int = 1
     batching: bool = True
     batch_work: int | None = None
     max_words: int = 256
@@ -70,6 +72,8 @@ class Settings:
     drain_seconds: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise ValueError(f"threads is {self.threads}; it must be 1 at least.")
         if self.batch_work is not None and self.batch_work < 1:
             raise ValueError(f"batch_work is {self.batch_work}; it must be 1 at least.")
         if self.max_words < 8:

@@ -21,17 +21,18 @@ from nestree.serving.settings import Settings
 
 VARIABLE = "NESTREE_SERVE"
 """Holds what a worker has to know, as JSON. Keys are not among it: each worker reads them by itself."""
+SWITCH = 0.0005
+"""Seconds after which a thread of Python gives way to another: the model's have little to say, and should not wait."""
 STARTUP_FAILURE = 3
 """By this exit status, uvicorn knows that it would not help to start the worker again."""
 
 
-def said(model: Path, settings: Settings, *, device: str, threads: int, keys: Path | None, failed: Path) -> str:
+def said(model: Path, settings: Settings, *, device: str, keys: Path | None, failed: Path) -> str:
     """What :func:`make_app` needs, for the variable. A worker that cannot begin leaves the file ``failed`` behind."""
     values = {
         "model": str(model),
         "settings": settings.as_json(),
         "device": device,
-        "threads": threads,
         "keys": None if keys is None else str(keys),
         "failed": str(failed),
     }
@@ -45,15 +46,17 @@ def make_app() -> FastAPI:
     logs.configure()
     _end_with_the_supervisor()
     values: dict[str, Any] = json.loads(os.environ[VARIABLE])
-    torch.set_num_threads(values["threads"])
+    settings = Settings.from_json(values["settings"])
+    torch.set_num_threads(settings.threads)
+    sys.setswitchinterval(SWITCH)
     try:
         keys = read_keys(None if values["keys"] is None else Path(values["keys"]))
-        app = create_app(values["model"], Settings.from_json(values["settings"]), keys=keys, device=values["device"])
+        app = create_app(values["model"], settings, keys=keys, device=values["device"])
     except (DataError, ImportError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         Path(values["failed"]).touch()
         sys.exit(STARTUP_FAILURE)
-    logs.say("model loaded", model=app.state.service.name, threads=values["threads"])
+    logs.say("model loaded", model=app.state.service.name, threads=settings.threads)
     return app
 
 
