@@ -96,15 +96,24 @@ class Asker:
         self._sent += 1
         began = time.perf_counter()
         try:
-            pair = self._free.pop() if self._free else await asyncio.open_connection(self._host, self._port)
+            pair = await self._connection()
             status = await _answer(pair, request)
-        except (OSError, EOFError, asyncio.IncompleteReadError):
+        except (OSError, EOFError):  # among them, an answer that ends early
             self.statuses[0] += 1
             return
         self._free.append(pair)
         self.statuses[status] += 1
         if status == 200:
             self.milliseconds.append((time.perf_counter() - began) * 1000)
+
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """One that is not in use; those that the service has closed meanwhile, as it does with idle ones, are left."""
+        while self._free:
+            reader, writer = self._free.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+            writer.close()
+        return await asyncio.open_connection(self._host, self._port)
 
     def close(self) -> None:
         """Closes all connections."""

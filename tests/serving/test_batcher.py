@@ -226,7 +226,7 @@ def test_several_readers_find_what_one_finds(ner: NestedNER) -> None:
             jobs.extend(batcher.submit(finder(ner, **asked[n % 3]), [one, SENTENCE]) for n, one in enumerate(sentences))
             await asyncio.gather(*(job.done for job in jobs))
 
-        run(ner, do, batch_work=128, max_words=32, readers=readers)
+        run(ner, do, batch_work=128, max_words=32, cores=readers)
         return [(spans(job), job.windowed) for job in jobs]
 
     assert found_by(3) == found_by(1)

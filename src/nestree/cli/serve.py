@@ -137,6 +137,7 @@ def _run(options: argparse.Namespace, settings: Settings, folder: Path) -> int:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # nobody asks where a request came from
             ws="none",
             timeout_graceful_shutdown=int(settings.limits.seconds) + 5,
             timeout_worker_healthcheck=HEALTH_SECONDS,

@@ -62,9 +62,7 @@ class Around:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = [*message.get("headers", ()), (b"x-request-id", name.encode())]
-                there = {key for key, _ in own}
-                message["headers"] = own + [one for one in HEADERS if one[0] not in there]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", name.encode()), *HEADERS]
             await send(message)
 
         try:

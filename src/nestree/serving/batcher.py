@@ -70,8 +70,8 @@ class Batcher:
         queue_seconds: how long it may take to read them.
         max_words: longer sentences are read in windows.
         batch_work: most padded work of one forward pass; left out, what suits the device.
-        readers: how many batches are read at the same time, on a CPU.
-        batching: whether requests share batches; without it, one request at a time.
+        cores: of the CPU, and batches that are read at the same time.
+        batching: whether requests share batches; without it, one request is read at a time, with all cores.
         on_batch: is told of each forward pass how many sentences and words it read, in how many seconds; it is called
             by readers.
 
@@ -87,7 +87,7 @@ class Batcher:
         max_words: int,
         queue_seconds: float = math.inf,
         batch_work: int | None = None,
-        readers: int = 1,
+        cores: int = 1,
         batching: bool = True,
         on_batch: Callable[[int, int, float], None] | None = None,
     ) -> None:
@@ -110,10 +110,10 @@ class Batcher:
         self._attention = ExitStack()
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._cores = readers if model.device.type == "cpu" else 1
+        self._cores = cores if model.device.type == "cpu" else 1
         self._readers = [
             threading.Thread(target=self._run, name=f"nestree-model-{number}", daemon=True)
-            for number in range(self._cores)
+            for number in range(self._cores if batching else 1)
         ]
 
     # --- On the event loop ---

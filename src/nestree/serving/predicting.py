@@ -69,7 +69,7 @@ class Predictor:
             queue_seconds=settings.limits.seconds / 3,
             max_words=settings.max_words,
             batch_work=settings.batch_work,
-            readers=settings.threads,
+            cores=settings.threads,
             batching=settings.batching,
             on_batch=metrics.read,
         )

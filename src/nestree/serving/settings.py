@@ -32,7 +32,7 @@ class Limits:
     words: int = 10_000
     alternatives: int = 5
     alternative_words: int = 64
-    queue_words: int = 32_768
+    queue_words: int = 16_384
     seconds: float = 30.0
 
     def __post_init__(self) -> None:

@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from fastapi import FastAPI
 
@@ -55,9 +56,22 @@ def make_app() -> FastAPI:
     except (DataError, ImportError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         Path(values["failed"]).touch()
-        sys.exit(STARTUP_FAILURE)
+        _fail()
     logs.say("model loaded", model=app.state.service.name, threads=settings.threads)
     return app
+
+
+def _fail() -> NoReturn:
+    """Ends a worker that cannot begin.
+
+    Its supervisor may be waiting for a sign of life, and would wait long if the worker ended over that: it gets one
+    first, and then the end is sudden.
+    """
+    if multiprocessing.parent_process() is None:
+        sys.exit(STARTUP_FAILURE)
+    time.sleep(1)
+    sys.stderr.flush()
+    os._exit(STARTUP_FAILURE)
 
 
 def _end_with_the_supervisor() -> None:
