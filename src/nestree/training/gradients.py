@@ -121,7 +121,7 @@ class Gradients:
                 raise error
             machine.allow_what_has_none()
             return False
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise error
         if all(len(part) == 1 for part in parts):
             raise too_long() from error
@@ -158,7 +158,8 @@ def diverged(value: str, step: int) -> TrainingError:
     )
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory did not suffice, on whatever device."""
     from accelerate.utils.memory import should_reduce_batch_size
 
     return isinstance(error, torch.OutOfMemoryError) or bool(should_reduce_batch_size(error))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import math
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +16,7 @@ from torch import Tensor
 from nestree.data import Document
 from nestree.data.statistics import compared
 from nestree.drawing.page import Table
+from nestree.encoders import adaptation_of
 from nestree.evaluation import Scores, score
 from nestree.model import NestedNER
 from nestree.prediction import Pages
@@ -38,6 +35,7 @@ from nestree.training.progress import EpochResult, Progress, Silent
 from nestree.training.recordings import Recordings
 from nestree.training.report import write_report
 from nestree.training.state import Result, State
+from nestree.training.stopping import stoppable, without_garbage
 
 
 def train(
@@ -112,7 +110,8 @@ class Trainer:
         self._announce()
         if self.journal:
             self.journal.begin(self.state.step, tensorboard=config.tensorboard)
-        with self._stoppable(), _without_garbage():
+        alone = self.accelerator.num_processes == 1
+        with stoppable(self._stop, self.progress.message, alone=alone), without_garbage():
             for epoch in range(self.state.epoch, config.epochs + 1):
                 if config.patience and epoch - 1 - self.state.best_epoch >= config.patience:
                     self.progress.message(f"no better dev F1 for {config.patience} epochs: stopped")
@@ -295,27 +294,6 @@ class Trainer:
                 "they are read in overlapping windows"
             )
 
-    @contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        """The first Ctrl-C or SIGTERM lets the step end and writes a checkpoint; the second stops at once."""
-        alone = self.accelerator.num_processes == 1 and threading.current_thread() is threading.main_thread()
-        if not alone:
-            yield
-            return
-
-        def stop(number: int, frame: Any) -> None:
-            if self._stop.is_set():
-                raise KeyboardInterrupt
-            self._stop.set()
-            self.progress.message("stopping after this step, with a checkpoint; once more stops at once")
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
     def close(self) -> None:
         """Gives back what the run held."""
         self.progress.end()
@@ -399,6 +377,9 @@ class Trainer:
             for name, part in (("train", self.corpus.train), ("dev", self.corpus.dev))
         }
         training = {**data, "epoch": self.state.best_epoch, "settings": self.config.as_dict()}
+        adapted = adaptation_of(self.config.encoder)
+        if adapted is not None:
+            training["adaptation"] = adapted
         metrics = {"dev": self.state.best_scores}
         try:
             self.model.save_pretrained(self.folder.path, metrics=metrics, training=training, weights=self._unsaved)
@@ -436,14 +417,3 @@ class Trainer:
         self._said.add(kind)
         self.progress.message(f"note: {text}")
         return True
-
-
-@contextmanager
-def _without_garbage() -> Iterator[None]:
-    """What is there now stays: looking through a whole corpus for garbage, again and again, takes longer than steps."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
