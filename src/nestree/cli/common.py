@@ -197,6 +197,10 @@ def check_model(folder: Path) -> None:
     if not (folder / "nestree.json").is_file():
         what = "this folder holds no model of nestree: there is no nestree.json in it"
         raise DataError(what, path=folder, advice="Name a folder that save_pretrained wrote.")
+    if (folder / "members").is_dir() and not (folder / "model.safetensors").is_file():
+        for member in sorted((folder / "members").iterdir()):  # of a combined model
+            check_model(member)
+        return
     for name in ("model.safetensors", "encoder"):
         exported = name == "model.safetensors" and (folder / "model.onnx").is_file()
         if not exported and not (folder / name).exists():

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from nestree import __version__
-from nestree.cli import adapt, calibrate, compare, data, draw, evaluate, export, predict, serve, suggest, train
+from nestree.cli import adapt, calibrate, combine, compare, data, draw, evaluate, export, predict, serve, suggest, train
 from nestree.data.errors import DataError
 
 
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     calibrate.add_commands(commands)
     export.add_commands(commands)
     serve.add_commands(commands)
+    combine.add_commands(commands)
     given = sys.argv[1:] if arguments is None else list(arguments)
     train.add_commands(commands, settings=given[:1] == ["train"])  # they need torch, which the others do without
     adapt.add_commands(commands, settings=given[:1] == ["adapt"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import torch
@@ -114,6 +115,20 @@ class NestedNER(Saved):
     def create(cls, config: ModelConfig) -> NestedNER:
         """A new model on a pretrained encoder."""
         return cls(config, *load(config.encoder))
+
+    @staticmethod
+    def ensemble(models: Iterable[NestedNER | str | PathLike[str]]) -> NestedNER:
+        """Several models as one, which predicts by the mean of their log potentials and one exact TreeCRF.
+
+        Args:
+            models: or their folders; with the same labels, in any order. Encoders may differ.
+
+        Raises:
+            ModelError: they do not go together; says why.
+        """
+        from nestree.model.ensemble import EnsembleNER
+
+        return EnsembleNER([one if isinstance(one, NestedNER) else NestedNER.from_pretrained(one) for one in models])
 
     @property
     def device(self) -> torch.device:

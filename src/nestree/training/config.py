@@ -67,6 +67,7 @@ class TrainConfig(Settings):
     patience: int = _key(0, "training", "stop after so many epochs without a better dev F1; 0: never")
 
     seed: int = _key(0, "run", "of everything random")
+    start_seed: int = _key(-1, "run", "of the first weights alone, for several runs from one start; -1: as seed")
     device: str = _key("auto", "run", "where to compute", ("auto", "cpu", "cuda", "mps"))
     precision: str = _key("auto", "run", "bf16 on GPUs that have it, else fp32", ("auto", "fp32", "bf16", "fp16"))
     deterministic: bool = _key(True, "run", "same seed, same result on the same machine")
@@ -82,6 +83,8 @@ class TrainConfig(Settings):
         self.not_negative("seed")
         if self.seed >= 2**32:
             raise ValueError(f"seed is {self.seed}; it must be less than 4294967296.")
+        if not -1 <= self.start_seed < 2**32:
+            raise ValueError(f"start_seed is {self.start_seed}; it must be -1, or a seed.")
         if not -1e6 < self.entropy_weight < 1e6:
             raise ValueError(f"entropy_weight is {self.entropy_weight}; it must be a number.")
         if not self.encoder:

@@ -252,7 +252,7 @@ class Trainer:
         """Makes everything that learns, and what it learns from."""
         config, accelerator = self.config, self.accelerator
         process = accelerator.process_index, accelerator.num_processes
-        torch.manual_seed(config.seed)
+        torch.manual_seed(config.seed if config.start_seed < 0 else config.start_seed)
         self.model = NestedNER.create(config.model(self.corpus.labels)).to(accelerator.device).train()
         if config.balance:
             shift = label_shift(self.corpus, config.balance, config.latent_labels)

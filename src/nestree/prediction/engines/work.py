@@ -222,9 +222,11 @@ def _disk_is_full(error: BaseException) -> bool:
 def _model_fingerprint(folder: Path) -> str:
     """Of the settings, the tokenizer and the weights; not of the model card and the scores."""
     names = ["nestree.json", "model.safetensors", "model.onnx"]
-    encoder = sorted(path.name for path in (folder / "encoder").glob("*"))
+    members = sorted(folder.glob("members/*"))
     found = hashlib.sha256()
-    for path in [folder / name for name in names] + [folder / "encoder" / name for name in encoder]:
+    paths = [one / name for one in (folder, *members) for name in names]
+    paths += [path for one in (folder, *members) for path in sorted((one / "encoder").glob("*"))]
+    for path in paths:
         if path.is_file():
             with path.open("rb") as stream:
                 found.update(path.name.encode() + hashlib.file_digest(stream, "sha256").digest())
