@@ -12,7 +12,7 @@ from nestree.data.errors import DataError
 from nestree.data.formats import detect, get
 
 if TYPE_CHECKING:
-    from nestree.training import Corpus, TrainConfig
+    from nestree.training import Corpus, Result, TrainConfig
 
 PRESETS = ("default", "ace2004", "ace2005", "genia")
 EXAMPLE = """\
@@ -70,8 +70,8 @@ def _train(options: argparse.Namespace) -> int:
     folder = RunFolder(options.output)
     if not options.resume and not options.force and options.seeds is None:
         folder.check_empty()  # before anything slow
-    config = _config(options)
-    corpus = _corpus(options, config)
+    config = config_of(options, common.chosen_keys(options))
+    corpus = corpus_of(options, config)
     if options.adapt_on:
         config = _adapted(options, config, corpus)
     if options.seeds:
@@ -81,13 +81,18 @@ def _train(options: argparse.Namespace) -> int:
         return 0
     result = train(corpus, options.output, config, resume=options.resume, force=options.force)
     if is_first_process():
-        from nestree.cli.scores import scores_table
-
-        print(scores_table(result.scores))
-        common.say(f"best of {result.epochs} epochs: {result.epoch}, dev F1 {100 * result.f1:.2f}")
-        common.say(f"the model is in {options.output}; its curves and tables in {folder.training / 'report.html'}")
-        common.say(f"next: nestree evaluate {options.output} TEST")
+        say_result(result, options.output)
     return 0
+
+
+def say_result(result: Result, output: Path) -> None:
+    """Says how a run ended."""
+    from nestree.cli.scores import scores_table
+
+    print(scores_table(result.scores))
+    common.say(f"best of {result.epochs} epochs: {result.epoch}, dev F1 {100 * result.f1:.2f}")
+    common.say(f"the model is in {output}; its curves and tables in {output / 'training' / 'report.html'}")
+    common.say(f"next: nestree evaluate {output} TEST")
 
 
 ADAPTED = "adapted"
@@ -138,12 +143,11 @@ def _typed(given: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def _config(options: argparse.Namespace) -> TrainConfig:
+def config_of(options: argparse.Namespace, flags: dict[str, Any]) -> TrainConfig:
     """The settings: preset, then file, then flags; those of the run that is there if nothing is said with --resume."""
     from nestree.training import preset, read_config
     from nestree.training.folder import RunFolder
 
-    flags = common.chosen_keys(options)
     folder = RunFolder(_one_of(options))
     from_file = read_config(options.config) if options.config else {}
     try:
@@ -162,7 +166,7 @@ def _one_of(options: argparse.Namespace) -> Path:
     return first if options.seeds and first.is_dir() else options.output
 
 
-def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
+def corpus_of(options: argparse.Namespace, config: TrainConfig) -> Corpus:
     """Reads the data, and says what there is before anything is trained."""
     from nestree.cli.tables import table
     from nestree.data.statistics import compared

@@ -283,6 +283,20 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
+def model_fingerprint(folder: Path) -> str:
+    """Of the settings, the tokenizer and the weights; not of the model card and the scores."""
+    names = ["nestree.json", "model.safetensors", "model.onnx"]
+    members = sorted(folder.glob("members/*"))
+    found = hashlib.sha256()
+    paths = [one / name for one in (folder, *members) for name in names]
+    paths += [path for one in (folder, *members) for path in sorted((one / "encoder").glob("*"))]
+    for path in paths:
+        if path.is_file():
+            with path.open("rb") as stream:
+                found.update(path.name.encode() + hashlib.file_digest(stream, "sha256").digest())
+    return found.hexdigest()[:16]
+
+
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 

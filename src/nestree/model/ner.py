@@ -159,19 +159,25 @@ class NestedNER(Saved):
     def loss(self, batch: Batch, observed: PartialTrees) -> Tensor:
         """What training makes small, the mean over sentences. Shape: ``[]``."""
         scores = self(batch)
-        if self.label_shift is not None:
-            scores = scores + self.label_shift
         if self.config.loss == "local":
-            return _local_loss(scores, observed, len(self.config.labels))
-        crf = TreeCRF(scores, batch.lengths)
+            return _local_loss(self._shifted(scores), observed, len(self.config.labels))
+        return self.losses(scores, batch.lengths, observed).mean()
+
+    def losses(self, scores: Tensor, lengths: Tensor, observed: PartialTrees) -> Tensor:
+        """The loss of each sentence, of a model with trees, from what :meth:`forward` gave. Shape: ``[batch]``."""
+        self._require_trees()
+        crf = TreeCRF(self._shifted(scores), lengths)
         smoothing, scope = self.config.smoothing, self.config.smoothing_scope
         if self.config.gumbel and smoothing and self.training:
-            value = -crf.log_prob(observed.mask(smoothing, scope=scope, gumbel=True)).mean()
+            values = -crf.log_prob(observed.mask(smoothing, scope=scope, gumbel=True))
         else:
-            value = -crf.log_prob(observed, smoothing=smoothing, scope=scope).mean()
+            values = -crf.log_prob(observed, smoothing=smoothing, scope=scope)
         if self.config.entropy_weight:
-            value = value - self.config.entropy_weight * crf.entropy.mean()
-        return value
+            values = values - self.config.entropy_weight * crf.entropy
+        return values
+
+    def _shifted(self, scores: Tensor) -> Tensor:
+        return scores if self.label_shift is None else scores + self.label_shift
 
     def observed(
         self,

@@ -145,9 +145,16 @@ class RunFolder(RunFiles):
 
     # --- What a run is ---
 
-    def begin(self, config: TrainConfig, corpus: Corpus, machine: Mapping[str, Any]) -> None:
-        """Writes down settings, versions and data before the first step."""
-        self.write_down(config.updated({"encoder": found(config.encoder)}).as_toml(), _described(corpus, machine))
+    def begin(
+        self,
+        config: TrainConfig,
+        corpus: Corpus,
+        machine: Mapping[str, Any],
+        objective: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes down settings, versions, data and what is to be made small before the first step."""
+        run = _described(corpus, machine) | ({"objective": dict(objective)} if objective else {})
+        self.write_down(config.updated({"encoder": found(config.encoder)}).as_toml(), run)
 
     def config(self) -> TrainConfig:
         """The settings of the run that is here."""
@@ -158,10 +165,17 @@ class RunFolder(RunFiles):
         data: dict[str, Any] = self.run["data"]
         return data
 
-    def check_same(self, config: TrainConfig, corpus: Corpus) -> None:
-        """Refuses to go on with other settings or other data."""
+    def check_same(self, config: TrainConfig, corpus: Corpus, objective: Mapping[str, Any] | None = None) -> None:
+        """Refuses to go on with other settings, other data or another objective."""
         now = config.as_dict() | {"encoder": found(config.encoder)}
         self.check_settings(self.config().as_dict(), now, MAY_CHANGE)
+        before, now = self.run.get("objective", {}).get("same", {}), dict(objective or {}).get("same", {})
+        if before != now:
+            changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+            raise TrainingError(
+                f"{self.path}: what is learned besides the annotation is not what the run began with: "
+                f"{', '.join(changed)}. --force begins anew with it."
+            )
         for name, part in (("train", corpus.train), ("dev", corpus.dev)):
             if self.data()[name]["fingerprint"] != part.fingerprint:
                 raise TrainingError(

@@ -30,6 +30,7 @@ from nestree.training.folder import RunFolder
 from nestree.training.gradients import Gradients, diverged, too_long
 from nestree.training.incomplete import judged
 from nestree.training.journal import Journal
+from nestree.training.objective import Objective
 from nestree.training.optimizer import Average, Update, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
 from nestree.training.recordings import Recordings
@@ -46,6 +47,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     progress: Progress | None = None,
+    objective: Objective | None = None,
 ) -> Result:
     """Trains a model and leaves the best one, by dev F1, in a folder.
 
@@ -56,6 +58,7 @@ def train(
         resume: go on with the run that is in the folder, if there is one.
         force: replace a run that is in the folder.
         progress: shows how it goes.
+        objective: what is to be made small; the loss of the model, if left out.
 
     Raises:
         TrainingError: the run cannot start or go on.
@@ -63,7 +66,7 @@ def train(
     """
     config = config or TrainConfig()
     with machine.same_every_time(config.deterministic):
-        trainer = Trainer(corpus, RunFolder(Path(output)), config, progress)
+        trainer = Trainer(corpus, RunFolder(Path(output)), config, progress, objective)
         try:
             return trainer.resumed_result(resume) or trainer.run(resume=resume, force=force)
         finally:
@@ -73,7 +76,15 @@ def train(
 class Trainer:
     """One run. :func:`train` is the way to use it."""
 
-    def __init__(self, corpus: Corpus, folder: RunFolder, config: TrainConfig, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        folder: RunFolder,
+        config: TrainConfig,
+        progress: Progress | None,
+        objective: Objective | None = None,
+    ) -> None:
+        self.objective = objective or Objective()
         self.config = config
         self.corpus = corpus
         self.folder = folder
@@ -92,7 +103,7 @@ class Trainer:
         found = self.folder.result() if resume else None
         if found is None:
             return None
-        self.folder.check_same(self.config, self.corpus)
+        self.folder.check_same(self.config, self.corpus, self.objective.described())
         self.progress.message(f"{self.folder.path}: this run is finished; nothing is left to do")
         return Result(**{**found, "folder": str(self.folder.path)})
 
@@ -107,6 +118,7 @@ class Trainer:
         if resume:
             self._restore()
             self._agree()
+        self.objective.prepare(self.folder.training, self.accelerator, self.progress.message)
         self._announce()
         if self.journal:
             self.journal.begin(self.state.step, tensorboard=config.tensorboard)
@@ -191,6 +203,7 @@ class Trainer:
         if self.first:
             self._report()
             self.folder.finish(asdict(result))
+            self.objective.finish(self.folder.training)
         self.accelerator.wait_for_everyone()
         return result
 
@@ -232,7 +245,7 @@ class Trainer:
         if not self.first:
             return
         if resume and self.folder.begun:
-            self.folder.check_same(self.config, self.corpus)
+            self.folder.check_same(self.config, self.corpus, self.objective.described())
         elif not force:
             self.folder.check_empty()
         self.folder.check_writable()
@@ -242,7 +255,7 @@ class Trainer:
         if self.first and not (resume and self.folder.begun):
             if force:
                 self.folder.replace()
-            self.folder.begin(self.config, self.corpus, machine.described(self.accelerator))
+            self.folder.begin(self.config, self.corpus, machine.described(self.accelerator), self.objective.described())
         if self.first:
             self.folder.clean()
             self.journal = Journal(self.folder, sentences=self.config.batch_size, say=self._say_once)
@@ -262,14 +275,22 @@ class Trainer:
         self.average = Average(self.model, config.ema) if config.ema else None
         on_gpu = accelerator.device.type == "cuda"
         self.loader = Loader(
-            self.model, self.corpus.sentences, config, process=process, sets=self.corpus.sets, for_gpu=on_gpu
+            self.model,
+            self.corpus.sentences,
+            config,
+            process=process,
+            sets=self.corpus.sets,
+            for_gpu=on_gpu,
+            objective=self.objective,
         )
         self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
         self.steps = config.epochs * self.loader.steps
         # With a scaler, as for fp16, the factor of the loss is kept elsewhere and changes.
-        recorded = on_gpu and config.cuda_graphs and not accelerator.scaler
+        recorded = on_gpu and config.cuda_graphs and not accelerator.scaler and self.objective.recordable
         recordings = Recordings(accelerator.device, self._say_what_is_not_recorded) if recorded else None
-        self.gradients = Gradients(self.model, accelerator, self.loader, config, self._say_once, recordings)
+        self.gradients = Gradients(
+            self.model, accelerator, self.loader, config, self._say_once, recordings, self.objective
+        )
         self.update = Update(self.model, self.optimizer, accelerator, config.clip, recordings)
         self._recent = torch.zeros((), device=accelerator.device)
 
@@ -380,6 +401,7 @@ class Trainer:
         adapted = adaptation_of(self.config.encoder)
         if adapted is not None:
             training["adaptation"] = adapted
+        training |= self.objective.told()
         metrics = {"dev": self.state.best_scores}
         try:
             self.model.save_pretrained(self.folder.path, metrics=metrics, training=training, weights=self._unsaved)
