@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, BertConfig, BertModel, T5Config, T5EncoderModel
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel, T5Config, T5EncoderModel
 
 from nestree.adaptation.head import GivenHead, OwnHead, load_masked
 from nestree.model.encoder import load
@@ -103,3 +103,50 @@ def test_the_encoder_of_a_t5_has_no_known_head(tmp_path: Path) -> None:
     model = load_masked(str(folder))
     assert isinstance(model.head, OwnHead)
     assert cost(model) > 0
+
+
+OTHERS: dict[str, dict[str, object]] = {
+    "roberta": {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "hidden_size": 16},
+    "mpnet": {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "hidden_size": 16},
+    "distilbert": {"n_layers": 1, "n_heads": 2, "dim": 16, "hidden_dim": 32},
+    "albert": {
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "hidden_size": 16,
+        "embedding_size": 8,
+    },
+    "electra": {
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "hidden_size": 16,
+        "embedding_size": 8,
+    },
+    "deberta-v2": {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "hidden_size": 16},
+    "modernbert": {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "hidden_size": 16},
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # of transformers' DeBERTa
+@pytest.mark.parametrize("kind", OTHERS)
+def test_heads_of_other_encoders(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "e"
+    folder.mkdir()
+    _, tokenizer = tiny.encoder(folder)
+    special = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
+    settings = AutoConfig.for_model(kind, vocab_size=len(tokenizer), **special, **OTHERS[kind])
+    torch.manual_seed(0)
+    AutoModelForMaskedLM.from_config(settings).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    model = load_masked(str(folder))
+    assert isinstance(model.head, GivenHead)
+    assert model.pretrained
+    whole = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    with torch.no_grad():
+        logs = whole(input_ids=PIECES, attention_mask=torch.ones_like(PIECES)).logits.log_softmax(-1).flatten(0, 1)
+    assert cost(model) == pytest.approx(-float(logs[PLACES, TARGETS].sum()), rel=1e-4)
+    bare = tmp_path / "bare"
+    AutoModel.from_pretrained(folder).save_pretrained(bare)
+    tokenizer.save_pretrained(bare)
+    assert not load_masked(str(bare)).pretrained

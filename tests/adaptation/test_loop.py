@@ -143,12 +143,17 @@ def test_patience_ends_it_and_the_best_is_kept(tmp_path: Path) -> None:
 
 def test_what_does_not_help_leaves_the_encoder_as_it_was(tmp_path: Path) -> None:
     told = Told()
-    result = run(tmp_path, progress=told, lr=1e3, clip=0.0, warmup=0.0, patience=1, head=True)
+    result = run(tmp_path, progress=told, lr=5.0, clip=0.0, warmup=0.0, patience=1, head=True)
     assert result.round == 0
     assert "this text does not help it" in told.text
     before = AutoModel.from_pretrained(tmp_path / "with-head")
     after = AutoModel.from_pretrained(tmp_path / "adapted")
     assert torch.equal(before.embeddings.word_embeddings.weight, after.embeddings.word_embeddings.weight)
+
+
+def test_divergence_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"diverged\. Lower lr"):
+        run(tmp_path, lr=1e4, clip=0.0, warmup=0.0, head=True)
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------

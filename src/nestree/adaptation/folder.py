@@ -84,7 +84,9 @@ class AdaptFolder(RunFiles):
             kept = self.path / CARD
             if not kept.exists() or MARKER in kept.read_text(encoding="utf-8", errors="replace"):
                 (new / CARD).write_text(card, encoding="utf-8")
-            files = sorted(new.iterdir(), key=lambda file: (file.name == "config.json", file.name))
+            files = sorted(
+                filter(Path.is_file, new.iterdir()), key=lambda file: (file.name == "config.json", file.name)
+            )
             for file in files:
                 with file.open("rb+") as opened:
                     os.fsync(opened.fileno())

@@ -18,7 +18,7 @@ from nestree.adaptation.folder import AdaptFolder, card, encoder_fingerprint
 from nestree.adaptation.head import load_masked
 from nestree.adaptation.prepared import prepare
 from nestree.adaptation.progress import AdaptProgress, RoundResult, SilentProgress
-from nestree.adaptation.steps import Learner, Steps, cost_of
+from nestree.adaptation.steps import Learner, Step, Steps, cost_of
 from nestree.adaptation.text import Text
 from nestree.model.card import base_model
 from nestree.model.encoder import folder_of, limit_of
@@ -66,7 +66,6 @@ class State:
     best_round: int = 0
     loss: float = 0.0
     since: int = 0
-    seconds: float = 0.0
 
 
 def adapt(
@@ -120,6 +119,7 @@ class Adapter:
         self._said: set[str] = set()
         self._began = time.monotonic()
         self._saved = time.monotonic()
+        self._round_began = time.monotonic(), 0
 
     def resumed_result(self, resume: bool) -> AdaptResult | None:
         """The result of what has come to its end already."""
@@ -161,29 +161,39 @@ class Adapter:
         return self._finish()
 
     def _learn(self) -> None:
-        config, began, first = self.config, time.monotonic(), self.state.step
-        clocked = began, first
+        config, first = self.config, self.state.step
+        clocked = self._round_began = time.monotonic(), first
         told = False
-        for step in self.steps(first, self.total):
-            set_rates(self.optimizer, rate_factor(self.state.step, self.total, config))
-            self._recent += self.learner.add(step, self.state.step)
-            machine.sum_over_processes(self.accelerator, self.parameters)
-            self.update()
-            self.state = replace(self.state, step=self.state.step + 1, since=self.state.since + 1)
-            done = self.state.step
-            self.progress.stepped(self.state.round + 1, None, None)
-            if done - first <= 2:
-                clocked = self._clock(), done
-            elif not told and done < self.total and time.monotonic() - clocked[0] >= MEASURED:
-                self._tell_time(clocked)
-                told = True
-            if done >= self._border(self.state.round + 1):
-                self._after_round()
+        ahead = self.steps(first, self.total)
+        try:
+            for step in ahead:
+                self._learn_from(step)
+                if self.state.step - first <= 2:
+                    clocked = self._clock(), self.state.step
+                elif not told and self._is_time_to_tell(clocked):
+                    self._tell_time(clocked)
+                    told = True
                 if config.patience and self.state.round - self.state.best_round >= config.patience:
                     self.progress.message(f"no better perplexity for {config.patience} rounds: stopped")
                     return
-            if self._stop.is_set():
-                self._end_early()
+                if self._stop.is_set():
+                    self._end_early()
+        finally:
+            ahead.close()
+
+    def _learn_from(self, step: Step) -> None:
+        """One step of the optimizer, and what comes after it."""
+        set_rates(self.optimizer, rate_factor(self.state.step, self.total, self.config))
+        self._recent += self.learner.add(step, self.state.step)
+        machine.sum_over_processes(self.accelerator, self.parameters)
+        self.update()
+        self.state = replace(self.state, step=self.state.step + 1, since=self.state.since + 1)
+        self.progress.stepped(self.state.round + 1, None, None)
+        if self.state.step >= self._border(self.state.round + 1):
+            self._after_round()
+
+    def _is_time_to_tell(self, clocked: tuple[float, int]) -> bool:
+        return self.state.step < self.total and time.monotonic() - clocked[0] >= MEASURED
 
     def _clock(self) -> float:
         """The time, when all that was asked of a GPU is done."""
@@ -206,9 +216,11 @@ class Adapter:
         return round(self.total * number / self.rounds)
 
     def _after_round(self) -> None:
-        loss, steps = self._take_loss(), self.state.since
+        loss = self._take_loss()
+        then, step = self._round_began
+        speed = (self.state.step - step) * self._pieces_per_step / max(1e-9, self._clock() - then)
         cost = self._cost()
-        seconds = self._seconds() - self.state.seconds
+        self._round_began = time.monotonic(), self.state.step
         best = cost < self.state.best
         number = self.state.round + 1
         result = RoundResult(
@@ -218,10 +230,10 @@ class Adapter:
             loss,
             perplexity(cost),
             best,
-            steps * self._pieces_per_step / max(1e-9, seconds),
+            speed,
             self._seconds(),
         )
-        state = replace(self.state, round=number, loss=0.0, since=0, seconds=self._seconds())
+        state = replace(self.state, round=number, loss=0.0, since=0)
         self.state = replace(state, best=cost, best_round=number) if best else state
         if best:
             self._best = self._weights()
@@ -235,6 +247,7 @@ class Adapter:
             self._checkpoint()
 
     def _end_early(self) -> None:
+        self._take_loss()
         kept = "a checkpoint was written" if self._checkpoint() else "the last checkpoint is kept"
         self.progress.message(f"stopped after step {self.state.step}; {kept}: --resume goes on from there")
         raise KeyboardInterrupt
@@ -362,7 +375,6 @@ class Adapter:
 
     def _checkpoint(self) -> bool:
         """Writes one, if it can be; a full disk does not end the run."""
-        self._take_loss()
         if not self.first:
             return False
         assert self._best is not None

@@ -64,7 +64,7 @@ class Steps:
         """Steps of a pass."""
         return -(-len(self._windows) // self._size)
 
-    def __call__(self, first: int, last: int) -> Iterator[Step]:
+    def __call__(self, first: int, last: int) -> Ahead[Step]:
         """The steps from one to before another, made ready in a thread of their own."""
         return Ahead(self._steps(first, last), AHEAD, "nestree-windows")
 

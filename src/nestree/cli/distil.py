@@ -99,16 +99,21 @@ def _sentence(words: tuple[str, ...]) -> Any:
 
 
 def _settings(options: argparse.Namespace, known: dict[str, Any]) -> tuple[DistilConfig, TrainConfig]:
-    """Those of the distillation, and those of the training. A file holds the latter."""
+    """Those of the distillation, and those of the training."""
+    from nestree.settings import read_settings
     from nestree.training.distillation import DistilConfig
 
+    names = [one.name for one in fields(DistilConfig)]
     flags = common.chosen_keys(options)
-    own = {one.name: flags.pop(one.name) for one in fields(DistilConfig) if one.name in flags}
+    own = {name: flags.pop(name) for name in names if name in flags}
+    from_file = read_settings(options.config) if options.config else {}
+    from_file = {name: value for name, value in from_file.items() if name in names}
     try:
-        distil = DistilConfig().updated(known.get("settings", {})).updated(own, "the command line")
+        distil = DistilConfig().updated(known.get("settings", {})).updated(from_file, str(options.config))
+        distil = distil.updated(own, "the command line")
     except ValueError as error:
         raise DataError(str(error).removesuffix(".")) from None
-    return distil, config_of(options, flags)
+    return distil, config_of(options, flags, names)
 
 
 def _raw(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,13 +144,17 @@ def _typed(given: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-def config_of(options: argparse.Namespace, flags: dict[str, Any]) -> TrainConfig:
-    """The settings: preset, then file, then flags; those of the run that is there if nothing is said with --resume."""
+def config_of(options: argparse.Namespace, flags: dict[str, Any], but: Collection[str] = ()) -> TrainConfig:
+    """The settings: preset, then file, then flags; those of the run that is there if nothing is said with --resume.
+
+    ``but``: keys of the file that mean something else.
+    """
     from nestree.training import preset, read_config
     from nestree.training.folder import RunFolder
 
     folder = RunFolder(_one_of(options))
     from_file = read_config(options.config) if options.config else {}
+    from_file = {name: value for name, value in from_file.items() if name not in but}
     try:
         if options.resume and folder.begun and not options.config and not options.preset:
             return folder.config().updated(flags, "the command line")
