@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nestree.adaptation.prepared import enough_words, held_out_sentences, held_out_share
-from nestree.adaptation.windows import IGNORED, SPECIAL, Windows, ordinary_pieces, windows_of
+from nestree.adaptation.windows import IGNORED, SPECIAL, Windows, ordinary_pieces, rounded_up, windows_of
 from nestree.data.errors import DataError
 from nestree.model.pieces import Pieces
 from tests.adaptation.cases import pieces as small_pieces
@@ -143,6 +143,17 @@ def test_the_same_sentence_is_never_on_both_sides() -> None:
 def test_something_is_on_both_sides(share: float) -> None:
     held = held_out_sentences([["a"], ["b"], ["c"]], share, 0)
     assert 0 < sum(held) < 3
+
+
+def test_passes_follow_the_size_of_the_text() -> None:
+    config = settings(epochs=0)
+    assert [config.passes(pieces) for pieces in (10, 700_000, 7_000_000, 10**9)] == [100, 100, 10, 3]
+    assert settings(epochs=7).passes(10) == 7
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 17, 150, 4900, 10_000])
+def test_room_for_guesses(count: int) -> None:
+    assert count <= rounded_up(count) <= max(16, count + count / 8 + 16)
 
 
 def test_one_sentence_is_no_text() -> None:

@@ -11,6 +11,9 @@ from nestree.settings import Settings, key
 RATES = ((512, 5e-4), (768, 1e-4), (1 << 30, 5e-5))
 """Learning rates of encoders that are at most so wide."""
 
+ALL_PIECES, FEWEST_PASSES, MOST_PASSES = 70_000_000, 3, 100
+"""Pieces of all passes together, where their number is not chosen, and how few and many passes there can be."""
+
 
 @dataclass(frozen=True)
 class AdaptConfig(Settings):
@@ -23,7 +26,7 @@ class AdaptConfig(Settings):
     pack: bool = key(True, "text", "several sentences in a window; without it each has its own, as the tagger reads it")
     held_out: float = key(0.03, "text", "share of the sentences that are not learned from, and decide when to stop")
 
-    epochs: int = key(100, "training", "passes over the text, at most")
+    epochs: int = key(0, "training", "passes over the text, at most; 0: 100 over little text, 3 over much")
     batch_size: int = key(256, "training", "windows in a step, over all processes")
     budget: int = key(0, "training", "pieces in one forward pass; a larger batch goes in parts; 0: by the device")
     mask: float = key(0.15, "training", "share of the words that are hidden and have to be guessed")
@@ -45,8 +48,10 @@ class AdaptConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.at_least_one("epochs", "batch_size", "rounds")
-        self.not_negative("budget", "lr", "head_lr", "weight_decay", "clip", "patience", "seed", "checkpoint_seconds")
+        self.at_least_one("batch_size", "rounds")
+        self.not_negative(
+            "epochs", "budget", "lr", "head_lr", "weight_decay", "clip", "patience", "seed", "checkpoint_seconds"
+        )
         self.shares("warmup")
         for name in ("mask", "held_out"):
             if not 0 < getattr(self, name) < 1:
@@ -61,6 +66,10 @@ class AdaptConfig(Settings):
     def splitter(self) -> Splitter:
         """How text is split."""
         return Splitter(self.words, self.language, self.sentences)
+
+    def passes(self, pieces: int) -> int:
+        """How many passes there are over a text of so many pieces."""
+        return self.epochs or min(MOST_PASSES, max(FEWEST_PASSES, round(ALL_PIECES / max(1, pieces))))
 
     def rate(self, width: int) -> float:
         """The learning rate for an encoder of this width."""

@@ -19,7 +19,7 @@ from nestree.encoders import ADAPTATION
 from nestree.model.card import MARKER, base_model, table
 from nestree.settings import read_settings
 from nestree.training.errors import TrainingError
-from nestree.training.folder import RunFiles, found
+from nestree.training.folder import RunFiles, resolved
 
 CARD = "README.md"
 
@@ -52,7 +52,7 @@ class AdaptFolder(RunFiles):
 
     def begin(self, encoder: str, config: AdaptConfig, about: Mapping[str, Any]) -> None:
         """Writes down settings, text and machine before the first step."""
-        self.write_down(config.as_toml(), {"encoder": found(encoder), **about})
+        self.write_down(config.as_toml(), {"encoder": resolved(encoder), **about})
 
     def config(self) -> AdaptConfig:
         """The settings of what was begun here."""
@@ -62,7 +62,7 @@ class AdaptFolder(RunFiles):
         """Refuses to go on with another encoder, other settings or other text."""
         self.check_settings(self.config().as_dict(), config.as_dict(), MAY_CHANGE)
         run = self.run
-        if run["encoder"] != found(encoder):
+        if run["encoder"] != resolved(encoder):
             raise TrainingError(
                 f"{self.path}: what was begun here adapts {run['encoder']}, not {encoder}; --force begins anew."
             )

@@ -118,7 +118,7 @@ class GivenHead(nn.Module):
             setattr(self.model, self._name, stand_in)
         inner = copy.deepcopy(encoder).cpu()
         setattr(whole, self._name, inner)
-        whole.get_output_embeddings().weight = inner.get_input_embeddings().weight  # type: ignore[operator, union-attr]
+        whole.get_output_embeddings().weight = inner.get_input_embeddings().weight  # type: ignore[operator]
         return whole
 
 

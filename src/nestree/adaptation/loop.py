@@ -314,7 +314,8 @@ class Adapter:
         process = accelerator.process_index, accelerator.num_processes
         budget = config.budget or budget_for(accelerator.device.type)
         self.steps = Steps(self.prepared.learned, config.batch_size, budget, process, for_gpu=on_gpu)
-        self.total = config.epochs * self.steps.in_epoch
+        self.passes = config.passes(self.prepared.pieces)
+        self.total = self.passes * self.steps.in_epoch
         self.rounds = min(config.rounds, self.total)
         self._pieces_per_step = self.prepared.learned.total / self.steps.in_epoch
         recorded = on_gpu and config.cuda_graphs and not accelerator.scaler
@@ -360,7 +361,7 @@ class Adapter:
             f"adapting {self.encoder} ({count / 1e6:.1f} million weights, {head}) on {found['device']}, "
             f"{found['precision']}, {found['threads']} threads: {len(self.text.sentences):,} sentences, "
             f"{self.text.words:,} words, {self.prepared.pieces:,} pieces in {len(self.prepared.learned):,} windows, "
-            f"{self.prepared.held_sentences:,} sentences held out; {self.config.epochs} passes of "
+            f"{self.prepared.held_sentences:,} sentences held out; {self.passes} passes of "
             f"{self.steps.in_epoch} steps",
         )
         for note in self.prepared.notes:

@@ -77,7 +77,11 @@ def read_text(
         read_files.append({"file": path.name, "format": how, "sentences": len(found) - before})
     if not found:
         raise DataError("there is no text in what was named", path=str(paths[0]) if paths else None)
-    source = {"paths": [str(Path(path).resolve()) for path in paths], "format_name": format_name, "plain": plain}
+    source: dict[str, Any] = {
+        "paths": [str(Path(path).resolve()) for path in paths],
+        "format_name": format_name,
+        "plain": plain,
+    }
     source |= {"options": dict(options or {})}
     return Text(tuple(found), tuple(read_files), fingerprint(found), report, source)
 

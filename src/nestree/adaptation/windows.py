@@ -27,8 +27,6 @@ from nestree.training.shelf import Ragged
 MASKED, RANDOM = 0.8, 0.1
 """Shares of the hidden words that become mask pieces, and random ones; the others stay as they are."""
 IGNORED = -100
-TARGETS = 128
-"""The room for what is to be guessed is a multiple of this, so that few shapes occur."""
 SPECIAL = -1
 """In place of a word's first piece: this piece belongs to no word."""
 
@@ -63,7 +61,8 @@ class Guesses:
 
     def pinned(self) -> Guesses:
         """The same where a GPU can fetch it by itself."""
-        return Guesses(*(one.pin_memory() for one in self.tensors), self.count, self.full)
+        pieces, attention, places, targets = (one.pin_memory() for one in self.tensors)
+        return Guesses(pieces, attention, places, targets, self.count, self.full)
 
 
 def windows_of(sentences: Sequence[Sequence[str]], pieces: Pieces, length: int, *, pack: bool) -> list[Window]:
@@ -147,7 +146,7 @@ class Windows:
             some = order[first : first + size * BUCKET]
             some = some[np.argsort(self._rows.sizes[some], kind="stable")]
             batches += [some[at : at + size] for at in range(0, len(some), size)]
-        random.shuffle(batches)  # type: ignore[arg-type]
+        random.shuffle(batches)
         return batches
 
     def parts(self, numbers: np.ndarray, budget: int) -> Iterator[np.ndarray]:
@@ -189,7 +188,7 @@ class Windows:
         shown = np.where(chosen & (fate >= MASKED) & (fate < MASKED + RANDOM), other, shown)
         shown = np.where(there, shown, self._pieces.padding)
         places = np.flatnonzero(chosen)
-        room = -(-max(1, len(places)) // TARGETS) * TARGETS
+        room = rounded_up(len(places))
         at, targets = np.zeros(room, dtype=np.int64), np.full(room, IGNORED, dtype=np.int64)
         at[: len(places)] = places
         targets[: len(places)] = pieces.ravel()[places]
@@ -201,6 +200,12 @@ class Windows:
             len(places),
             bool(there.all()),
         )
+
+
+def rounded_up(count: int) -> int:
+    """Room for so many guesses: an eighth more at most, so that few shapes occur; 16 at least."""
+    step = max(16, 1 << max(0, count.bit_length() - 4))
+    return max(1, -(-count // step)) * step
 
 
 def ordinary_pieces(tokenizer: object) -> np.ndarray:

@@ -115,7 +115,7 @@ def _config(options: argparse.Namespace, folder: Any) -> AdaptConfig:
     flags = common.chosen_keys(options)
     try:
         if options.resume and folder.begun and not options.config:
-            return folder.config().updated(flags, "the command line")  # type: ignore[no-any-return]
+            return folder.config().updated(flags, "the command line")
         from_file = read_settings(options.config) if options.config else {}
         return AdaptConfig().updated(from_file, str(options.config)).updated(flags, "the command line")
     except ValueError as error:

@@ -133,7 +133,7 @@ def _typed(given: dict[str, str]) -> dict[str, Any]:
     """Values of settings, as the keys want them; unknown keys stay as they are."""
     from nestree.adaptation import AdaptConfig
 
-    kinds = {one.name: type(one.default) for one in fields(AdaptConfig)}
+    kinds: dict[str, Any] = {one.name: type(one.default) for one in fields(AdaptConfig)}
     found: dict[str, Any] = {}
     for name, value in given.items():
         kind = kinds.get(name, str)

@@ -60,8 +60,8 @@ class Batches(Batch):
     @classmethod
     def of(cls, kinds: Sequence[Batch]) -> Batches:
         """Of the same sentences."""
-        first = kinds[0]
-        return cls(*first.tensors, first.most, first.full, tuple(kinds))
+        one = kinds[0]
+        return cls(one.pieces, one.attention, one.first, one.last, one.lengths, one.most, one.full, tuple(kinds))
 
     def to(self, device: torch.device | str) -> Batches:
         """The same on a device."""

@@ -131,7 +131,7 @@ class Saved(nn.Module):
                 name,
                 card=CARD,
                 marker=MARKER,
-                replaced=[METRICS, f"{ENCODER}/*", f"{MEMBERS}/*"],
+                replaced=[METRICS, WEIGHTS, f"{ENCODER}/*", f"{MEMBERS}/*"],
                 message=message,
                 revision=revision,
                 token=token,

@@ -154,7 +154,7 @@ class RunFolder(RunFiles):
     ) -> None:
         """Writes down settings, versions, data and what is to be made small before the first step."""
         run = _described(corpus, machine) | ({"objective": dict(objective)} if objective else {})
-        self.write_down(config.updated({"encoder": found(config.encoder)}).as_toml(), run)
+        self.write_down(config.updated({"encoder": resolved(config.encoder)}).as_toml(), run)
 
     def config(self) -> TrainConfig:
         """The settings of the run that is here."""
@@ -167,7 +167,7 @@ class RunFolder(RunFiles):
 
     def check_same(self, config: TrainConfig, corpus: Corpus, objective: Mapping[str, Any] | None = None) -> None:
         """Refuses to go on with other settings, other data or another objective."""
-        now = config.as_dict() | {"encoder": found(config.encoder)}
+        now = config.as_dict() | {"encoder": resolved(config.encoder)}
         self.check_settings(self.config().as_dict(), now, MAY_CHANGE)
         before, now = self.run.get("objective", {}).get("same", {}), dict(objective or {}).get("same", {})
         if before != now:
@@ -184,7 +184,7 @@ class RunFolder(RunFiles):
                 )
 
 
-def found(encoder: str) -> str:
+def resolved(encoder: str) -> str:
     """A folder's whole path, so that the run can go on from anywhere; names stay as they are."""
     return str(Path(encoder).resolve()) if Path(encoder).is_dir() else encoder
 
