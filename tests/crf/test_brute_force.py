@@ -92,6 +92,25 @@ def test_cross_entropy_and_kl(crf: TreeCRF, every: list[EveryTree], scores: Tens
     assert_same_with_gradients(crf.kl(q), [e.kl(o) for e, o in pairs], scores, other)
 
 
+def test_surprise_is_the_cross_entropy(crf: TreeCRF, every: list[EveryTree], scores: Tensor) -> None:
+    other = random_scores(*scores.shape[:2], LABELS).masked_fill(scores == NEVER, NEVER).requires_grad_()
+    found = TreeCRF(other, LENGTHS).surprise(crf.marginals.detach())
+    alone = [e.cross_entropy(other[b, :m, :m]) for b, (e, m) in enumerate(zip(every, LENGTHS, strict=True))]
+    assert_same_with_gradients(found, alone, other)
+    assert_close(found - crf.entropy.detach(), crf.kl(TreeCRF(other, LENGTHS)).detach())
+
+
+def test_surprise_is_infinite_where_this_forbids_what_the_other_allows() -> None:
+    p = random_scores(2, 3, 2)
+    q = p.clone()
+    q[1, 0, 2] = NEVER
+    found = TreeCRF(q.requires_grad_()).surprise(TreeCRF(p).marginals)
+    assert found[0].isfinite()
+    assert found[1] == math.inf
+    with pytest.raises(ValueError, match=r"the marginals have shape \[2, 3, 3, 1\]"):
+        TreeCRF(p).surprise(p[..., :1])
+
+
 def test_kl_is_infinite_where_the_other_forbids_what_this_allows() -> None:
     p = random_scores(2, 3, 2).requires_grad_()
     q = p.detach().clone()

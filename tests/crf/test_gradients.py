@@ -48,6 +48,20 @@ def test_derivatives_for_both_distributions(method: str, each_backend: str) -> N
     assert gradgradcheck(loss, both, fast_mode=interpreted(each_backend))
 
 
+def test_the_gradient_towards_a_teacher_is_the_difference_of_marginals(each_backend: str) -> None:
+    teacher, student = random_scores(2, 4, 3), random_scores(2, 4, 3).requires_grad_()
+    fixed = TreeCRF(teacher, LENGTHS)
+    assert gradcheck(
+        lambda s: TreeCRF(s, LENGTHS).surprise(fixed.marginals), student, fast_mode=interpreted(each_backend)
+    )
+    values = [TreeCRF(student, LENGTHS).surprise(fixed.marginals), fixed.kl(TreeCRF(student, LENGTHS))]
+    one, two = [torch.autograd.grad(value.sum(), student)[0] for value in values]
+    torch.testing.assert_close(one, two)
+    inside = torch.ones(4, 4).triu().bool()
+    wanted = (TreeCRF(student.detach(), LENGTHS).marginals - fixed.marginals)[0][inside]
+    torch.testing.assert_close(one[0][inside], wanted)
+
+
 def test_an_entropy_bonus_can_be_trained_through() -> None:
     scores = random_scores(2, 4, 3, dtype=torch.float32).requires_grad_()
     optimizer = torch.optim.SGD([scores], lr=0.5)

@@ -366,7 +366,7 @@ def test_a_model_is_sent_to_the_hub_in_one_commit(
     assert seen["again"] == spans(found)
     assert 'from_pretrained("org/name")' in seen["card"]
     assert seen["ignore_patterns"] == (["README.md"] if own_card == "# Mine" else None)
-    assert seen["delete_patterns"] == ["metrics.json", "encoder/*"]
+    assert seen["delete_patterns"] == ["metrics.json", "model.safetensors", "encoder/*", "members/*"]
 
 
 def test_what_cannot_be_sent_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nestree.data import Document, Policies, Report, Splitter, read
 from nestree.data.errors import DataError
 from nestree.data.formats import detect, get
 from nestree.data.splitting import SENTENCES, WORDS
+from nestree.settings import Settings
 
 if TYPE_CHECKING:
     from nestree.model import NestedNER
@@ -64,6 +66,34 @@ def add_budget(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most work of one forward pass (4096 on a CPU, else 16384); less needs less memory",
     )
+
+
+def add_keys(parser: argparse.ArgumentParser, kind: type[Settings]) -> None:
+    """Adds a flag for every key of some settings; :func:`chosen_keys` gives those that were used."""
+    groups: dict[str, Any] = {}
+    for one in fields(kind):
+        group = one.metadata["group"]
+        if group not in groups:
+            groups[group] = parser.add_argument_group(f"settings: {group} (keys of --config)")
+        flag = f"--{one.name.replace('_', '-')}"
+        default = str(one.default).lower() if isinstance(one.default, bool) else one.default
+        settings: dict[str, Any] = {
+            "default": None,
+            "help": f"{one.metadata['help']} ({default})",
+            "dest": f"key_{one.name}",
+        }
+        if isinstance(one.default, bool):
+            settings["action"] = argparse.BooleanOptionalAction
+        else:
+            settings |= {"type": type(one.default), "choices": one.metadata["choices"]}
+            settings["metavar"] = None if one.metadata["choices"] else type(one.default).__name__.upper()
+        groups[group].add_argument(flag, **settings)
+
+
+def chosen_keys(options: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given as flags."""
+    found = {name.removeprefix("key_"): value for name, value in vars(options).items() if name.startswith("key_")}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def pairs(items: list[str]) -> dict[str, str]:
@@ -167,6 +197,10 @@ def check_model(folder: Path) -> None:
     if not (folder / "nestree.json").is_file():
         what = "this folder holds no model of nestree: there is no nestree.json in it"
         raise DataError(what, path=folder, advice="Name a folder that save_pretrained wrote.")
+    if (folder / "members").is_dir() and not (folder / "model.safetensors").is_file():
+        for member in sorted((folder / "members").iterdir()):  # of a combined model
+            check_model(member)
+        return
     for name in ("model.safetensors", "encoder"):
         exported = name == "model.safetensors" and (folder / "model.onnx").is_file()
         if not exported and not (folder / name).exists():

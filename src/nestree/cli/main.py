@@ -9,7 +9,21 @@ import sys
 from collections.abc import Sequence
 
 from nestree import __version__
-from nestree.cli import calibrate, compare, data, draw, evaluate, export, predict, serve, suggest, train
+from nestree.cli import (
+    adapt,
+    calibrate,
+    combine,
+    compare,
+    data,
+    distil,
+    draw,
+    evaluate,
+    export,
+    predict,
+    serve,
+    suggest,
+    train,
+)
 from nestree.data.errors import DataError
 
 
@@ -29,8 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     calibrate.add_commands(commands)
     export.add_commands(commands)
     serve.add_commands(commands)
+    combine.add_commands(commands)
     given = sys.argv[1:] if arguments is None else list(arguments)
     train.add_commands(commands, settings=given[:1] == ["train"])  # they need torch, which the others do without
+    adapt.add_commands(commands, settings=given[:1] == ["adapt"])
+    distil.add_commands(commands, settings=given[:1] == ["distil"])
     options = parser.parse_args(given)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a label must be printable anywhere

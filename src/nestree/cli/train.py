@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,14 @@ from nestree.data.errors import DataError
 from nestree.data.formats import detect, get
 
 if TYPE_CHECKING:
-    from nestree.training import Corpus, TrainConfig
+    from nestree.training import Corpus, Result, TrainConfig
 
 PRESETS = ("default", "ace2004", "ace2005", "genia")
 EXAMPLE = """\
 examples:
   nestree train train.jsonl --dev dev.jsonl --output runs/mine
   nestree train train.jsonl --dev dev.jsonl --output runs/large --encoder bert-large-cased --encoder-lr 3e-5
+  nestree train train.jsonl --dev dev.jsonl --output runs/mine --adapt-on train letters.txt
   nestree train train.jsonl returned.json --dev dev.jsonl --output runs/more
   nestree train --output runs/mine --resume
   accelerate launch -m nestree train train.jsonl --dev dev.jsonl --output runs/mine
@@ -38,37 +40,24 @@ def add_commands(commands: Any, *, settings: bool) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for the model and the run")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML: any of the keys below")
     parser.add_argument("--preset", choices=PRESETS, help="settings to start from; the last three are the paper's")
+    parser.add_argument(
+        "--adapt-on",
+        nargs="+",
+        metavar="TEXT",
+        help="train the encoder further before, on these texts (`nestree adapt`); `train`: on those of TRAIN",
+    )
+    parser.add_argument(
+        "--adapt-set", action="append", default=[], metavar="KEY=VALUE", help="setting of `nestree adapt` for that"
+    )
     parser.add_argument("--seeds", type=common.whole_number(1), metavar="N", help="train N times, report mean ± std")
     parser.add_argument("--resume", action="store_true", help="go on with the run that is in DIR")
     parser.add_argument("--force", action="store_true", help="replace a run that is in DIR")
     common.add_reading(parser)
     parser.set_defaults(run=_train)
     if settings:
-        _add_keys(parser)
+        from nestree.training.config import TrainConfig
 
-
-def _add_keys(parser: argparse.ArgumentParser) -> None:
-    """A flag for every key of the settings."""
-    from nestree.training.config import TrainConfig
-
-    groups: dict[str, Any] = {}
-    for one in fields(TrainConfig):
-        group = one.metadata["group"]
-        if group not in groups:
-            groups[group] = parser.add_argument_group(f"settings: {group} (keys of --config)")
-        flag = f"--{one.name.replace('_', '-')}"
-        default = str(one.default).lower() if isinstance(one.default, bool) else one.default
-        settings: dict[str, Any] = {
-            "default": None,
-            "help": f"{one.metadata['help']} ({default})",
-            "dest": f"key_{one.name}",
-        }
-        if isinstance(one.default, bool):
-            settings["action"] = argparse.BooleanOptionalAction
-        else:
-            settings |= {"type": type(one.default), "choices": one.metadata["choices"]}
-            settings["metavar"] = None if one.metadata["choices"] else type(one.default).__name__.upper()
-        groups[group].add_argument(flag, **settings)
+        common.add_keys(parser, TrainConfig)
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -82,8 +71,10 @@ def _train(options: argparse.Namespace) -> int:
     folder = RunFolder(options.output)
     if not options.resume and not options.force and options.seeds is None:
         folder.check_empty()  # before anything slow
-    config = _config(options)
-    corpus = _corpus(options, config)
+    config = config_of(options, common.chosen_keys(options))
+    corpus = corpus_of(options, config)
+    if options.adapt_on:
+        config = _adapted(options, config, corpus)
     if options.seeds:
         results = train_seeds(corpus, options.output, config, options.seeds, resume=options.resume, force=options.force)
         if is_first_process():
@@ -91,24 +82,79 @@ def _train(options: argparse.Namespace) -> int:
         return 0
     result = train(corpus, options.output, config, resume=options.resume, force=options.force)
     if is_first_process():
-        from nestree.cli.scores import scores_table
-
-        print(scores_table(result.scores))
-        common.say(f"best of {result.epochs} epochs: {result.epoch}, dev F1 {100 * result.f1:.2f}")
-        common.say(f"the model is in {options.output}; its curves and tables in {folder.training / 'report.html'}")
-        common.say(f"next: nestree evaluate {options.output} TEST")
+        say_result(result, options.output)
     return 0
 
 
-def _config(options: argparse.Namespace) -> TrainConfig:
-    """The settings: preset, then file, then flags; those of the run that is there if nothing is said with --resume."""
+def say_result(result: Result, output: Path) -> None:
+    """Says how a run ended."""
+    from nestree.cli.scores import scores_table
+
+    print(scores_table(result.scores))
+    common.say(f"best of {result.epochs} epochs: {result.epoch}, dev F1 {100 * result.f1:.2f}")
+    common.say(f"the model is in {output}; its curves and tables in {output / 'training' / 'report.html'}")
+    common.say(f"next: nestree evaluate {output} TEST")
+
+
+ADAPTED = "adapted"
+"""The folder in a run's folder for an encoder that was adapted for it."""
+
+
+def _adapted(options: argparse.Namespace, config: TrainConfig, corpus: Corpus) -> TrainConfig:
+    """Adapts the encoder, and returns the settings with it. What was done already is not done again."""
+    from nestree.adaptation import AdaptConfig
+    from nestree.adaptation.folder import AdaptFolder
+    from nestree.adaptation.text import joined, of_documents
+    from nestree.cli import adapt
+
+    target = options.output / ADAPTED
+    folder = AdaptFolder(target)
+    encoder = folder.run["encoder"] if options.resume and folder.begun else config.encoder
+    given = common.pairs(options.adapt_set)
+    usual = {"seed": config.seed, "device": config.device, "precision": config.precision}
+    usual |= {name: getattr(config, name) for name in ("words", "sentences", "language", "deterministic")}
+    try:
+        settings = AdaptConfig().updated(usual).updated(_typed(given), "--adapt-set")
+    except ValueError as error:
+        raise DataError(str(error).removesuffix(".")) from None
+    texts = []
+    if "train" in options.adapt_on:
+        name = ", ".join(Path(one.path).name for one in corpus.train.files)
+        texts.append(of_documents(corpus.train.documents, settings.splitter, name, corpus.train.format))
+    paths = [Path(one) for one in options.adapt_on if one != "train"]
+    if paths:
+        how = {"paths": paths, "format_name": options.format, "options": common.pairs(options.set)}
+        texts.append(adapt.read(how, settings))
+    adapt.run_adaptation(encoder, joined(texts), target, settings, resume=options.resume, force=options.force)
+    return config.updated({"encoder": str(target)})
+
+
+def _typed(given: dict[str, str]) -> dict[str, Any]:
+    """Values of settings, as the keys want them; unknown keys stay as they are."""
+    from nestree.adaptation import AdaptConfig
+
+    kinds: dict[str, Any] = {one.name: type(one.default) for one in fields(AdaptConfig)}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        kind = kinds.get(name, str)
+        try:
+            found[name] = value.lower() in ("true", "yes", "1") if kind is bool else kind(value)
+        except ValueError:
+            raise DataError(f"--adapt-set: {name} is {value!r}, which is no number") from None
+    return found
+
+
+def config_of(options: argparse.Namespace, flags: dict[str, Any], but: Collection[str] = ()) -> TrainConfig:
+    """The settings: preset, then file, then flags; those of the run that is there if nothing is said with --resume.
+
+    ``but``: keys of the file that mean something else.
+    """
     from nestree.training import preset, read_config
     from nestree.training.folder import RunFolder
 
-    flags = {name.removeprefix("key_"): value for name, value in vars(options).items() if name.startswith("key_")}
-    flags = {name: value for name, value in flags.items() if value is not None}
     folder = RunFolder(_one_of(options))
     from_file = read_config(options.config) if options.config else {}
+    from_file = {name: value for name, value in from_file.items() if name not in but}
     try:
         if options.resume and folder.begun and not options.config and not options.preset:
             return folder.config().updated(flags, "the command line")
@@ -125,7 +171,7 @@ def _one_of(options: argparse.Namespace) -> Path:
     return first if options.seeds and first.is_dir() else options.output
 
 
-def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
+def corpus_of(options: argparse.Namespace, config: TrainConfig) -> Corpus:
     """Reads the data, and says what there is before anything is trained."""
     from nestree.cli.tables import table
     from nestree.data.statistics import compared
@@ -142,6 +188,9 @@ def _corpus(options: argparse.Namespace, config: TrainConfig) -> Corpus:
             flag = "--dev" if name == "dev" else "TRAIN"
             if options.resume and (options.output / "seed-0").is_dir():
                 raise DataError("these are runs with several seeds", path=options.output, advice="Add --seeds N.")
+            if options.resume and (options.output / ADAPTED).is_dir():
+                what = "this run was stopped while its encoder was adapted"
+                raise DataError(what, path=options.output, advice="Give the whole command again, with --resume.")
             raise DataError(f"{flag} is missing: name the {name} data", advice="`nestree train --help` has examples.")
         for path in paths:
             if not path.exists():

@@ -189,6 +189,31 @@ class TreeCRF:
         self._check_other(other)
         return self._out(self._divergence(other, other._scores - self._scores, subtract_own=True))
 
+    def surprise(self, marginals: Tensor) -> Tensor:
+        """``-E[log q(T)]`` of this distribution q, for trees of a distribution with these marginals.
+
+        ``p.cross_entropy(q)`` is ``q.surprise(p.marginals)``: the mean of a sum over nodes depends on nothing else.
+        Less p's entropy it is ``p.kl(q)``, and its gradient is this distribution's marginals less those. Where p stays
+        the same, as a teacher does, p's marginals and entropy are computed once, and q takes one inside pass.
+
+        Args:
+            marginals: as :attr:`marginals` of the other distribution; what stands outside sentences does not count.
+
+        Shape: ``[batch, n, n, label]`` to ``[batch]``; inf where this distribution forbids what the other one allows
+        """
+        if marginals.shape != self._scores.shape:
+            raise ValueError(
+                f"the marginals have shape {list(marginals.shape)}, but log_potentials {list(self._scores.shape)}; "
+                "both must be the same."
+            )
+        spans = span_grid(self.lengths, self._scores.shape[1])[..., None]
+        counted = spans & (marginals > 0)
+        products = torch.where(counted, self._scores, 0.0) * torch.where(counted, marginals, 0.0)
+        total = self._kernels.inside(self._scores, self.lengths)
+        value = total - products.sum((1, 2, 3), dtype=torch.float64)
+        nothing = torch.where(counted.flatten(1).any(1), float("inf"), 0.0).to(value.dtype)
+        return self._out(torch.where(total == NEVER, nothing, value))
+
     def _divergence(self, other: TreeCRF, direction: Tensor, subtract_own: bool) -> Tensor:
         """``other.log_partition - E[direction]``, less this distribution's log partition if wanted."""
         # What is -inf in the other distribution is dealt with below; in both, it counts for nothing.

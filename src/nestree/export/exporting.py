@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from nestree.export.exported import FINGERPRINT, INPUTS, INT8, LIMIT, LOG_GAIN, OUTPUT, ExportedNER, open_session
 from nestree.export.extra import FOR_EXPORTING, module, require
+from nestree.model.ensemble import EnsembleNER
 from nestree.model.errors import ModelError, first_line
 from nestree.model.folder import EXPORTED, SETTINGS, WEIGHTS, save_folder
 from nestree.model.ner import NestedNER
@@ -53,6 +54,9 @@ def export(model: NestedNER, folder: str | PathLike[str], int8: bool = False, *,
     require(*FOR_EXPORTING)
     if isinstance(model, ExportedNER):
         raise ModelError("this model is exported already", advice="Export the model that it was exported from.")
+    if isinstance(model, EnsembleNER):
+        advice = "Distil it into one model (nestree distil), or average its members' weights; and export that."
+        raise ModelError("a combined model cannot be exported", advice=advice)
     path = Path(folder)
     check_place(path, force)
 

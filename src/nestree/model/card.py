@@ -40,7 +40,7 @@ def model_card(
         "## Labels\n\n" + _labels(config),
         "## Use\n\n" + _use(name),
         "## Scores\n\n" + _score_table(scores),
-        "## Training\n\n" + _table(("setting", "value"), _flat(training)) if training else "",
+        "## Training\n\n" + table(("setting", "value"), _flat(training)) if training else "",
         "## How text and annotation were prepared\n\n" + _preparation(config),
         "## Limits\n\n" + _limits(config),
     ]
@@ -142,7 +142,7 @@ def _score_table(scores: Sequence[tuple[str, str, Mapping[str, float]]]) -> str:
         for data, label, values in scores
     ]
     intro = "An entity is right if its words and its label are; in percent. The first row of each data set is micro."
-    return intro + "\n\n" + _table(("data", "label", "precision", "recall", "F1"), rows)
+    return intro + "\n\n" + table(("data", "label", "precision", "recall", "F1"), rows)
 
 
 def _scores(metrics: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, float]]]:
@@ -186,8 +186,7 @@ def _preparation(config: ModelConfig) -> str:
         ("entities of several pieces", policies.discontinuous),
     ]
     words = "Text should be split into words as the training data was. The names are those of `Splitter` and `Policies`"
-    table = _table(("what", "how"), [(what, _code(how)) for what, how in rows])
-    return f"{words} in `nestree.data`.\n\n{table}"
+    return f"{words} in `nestree.data`.\n\n" + table(("what", "how"), [(what, _code(how)) for what, how in rows])
 
 
 def _limits(config: ModelConfig) -> str:
@@ -200,7 +199,8 @@ def _limits(config: ModelConfig) -> str:
 # --- Markdown --------------------------------------------------------------------------------------------------------
 
 
-def _table(head: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(_line(cell).replace("|", "\\|") for cell in row) + " |" for row in lines)
 

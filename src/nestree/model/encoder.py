@@ -36,10 +36,10 @@ def load(name: str) -> tuple[nn.Module, Any]:
     Raises:
         ModelError: there is none of this name, or it cannot be used.
     """
-    folder = _folder_of(name)
+    folder = folder_of(name)
     settings = read_settings(folder)
     tokenizer = read_tokenizer(folder)
-    _check_weights(folder, name)
+    check_weights(folder, name)
     with quiet():
         try:
             model, report = _kind(settings).from_pretrained(
@@ -58,7 +58,8 @@ def load(name: str) -> tuple[nn.Module, Any]:
     return model, tokenizer
 
 
-def _folder_of(name: str) -> Path:
+def folder_of(name: str) -> Path:
+    """The folder of an encoder; one of the hub is downloaded."""
     advice = "Name a folder with an encoder in it, or be online and name one of the hub."
     if name in EMBEDDED:
         package, _, _ = EMBEDDED[name]
@@ -66,7 +67,8 @@ def _folder_of(name: str) -> Path:
     return find_folder(resolve(name), _FILES, advice=advice)
 
 
-def _check_weights(folder: Path, name: str) -> None:
+def check_weights(folder: Path, name: str) -> None:
+    """Raises a ModelError if there are no weights that can be read safely."""
     if any((folder / file).is_file() for file in ("model.safetensors", "model.safetensors.index.json")):
         return
     advice = (
@@ -251,6 +253,21 @@ class KnownMask(Tensor):
         return result
 
 
+def vectors(model: nn.Module, pieces: Tensor, attention: Tensor, full: bool) -> Tensor:
+    """Vectors of pieces in windows. Shape: ``[window, piece]`` both, to ``[window, piece, hidden]``.
+
+    ``full``: attention leaves nothing out.
+    """
+    if attention.is_cuda and not torch.cuda.is_current_stream_capturing():
+        attention = KnownMask.of(attention, full)
+    # What these make by themselves, such as positions, they make where the rest is: to copy it would take a wait.
+    kind = getattr(model.config, "model_type", None)
+    here = pieces.device if kind in _MAKE_ON_CPU else nullcontext()
+    with sdpa_kernel(ATTENTION), here:
+        hidden: Tensor = model(input_ids=pieces, attention_mask=attention).last_hidden_state
+    return hidden
+
+
 class WordEncoder(nn.Module):
     """Vectors of words from vectors of their pieces.
 
@@ -266,15 +283,7 @@ class WordEncoder(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Shape: ``[batch, n, hidden]``; what stands outside a sentence is not defined."""
-        attention = batch.attention
-        if attention.is_cuda and not torch.cuda.is_current_stream_capturing():
-            attention = KnownMask.of(attention, batch.full)
-        # What these make by themselves, such as positions, they make where the rest is: to copy it would take a wait.
-        kind = getattr(self.model.config, "model_type", None)
-        here = batch.pieces.device if kind in _MAKE_ON_CPU else nullcontext()
-        with sdpa_kernel(ATTENTION), here:
-            hidden = self.model(input_ids=batch.pieces, attention_mask=attention).last_hidden_state
-        flat = hidden.flatten(0, 1)
+        flat = vectors(self.model, batch.pieces, batch.attention, batch.full).flatten(0, 1)
         if self.word != "mean":
             return flat[batch.first if self.word == "first" else batch.last]
         total = flat[batch.first]

@@ -8,7 +8,8 @@
     metrics.json        scores, if there are any
     README.md           the model card
 
-An exported model (:mod:`nestree.export`) has ``model.onnx`` in place of ``model.safetensors``.
+An exported model (:mod:`nestree.export`) has ``model.onnx`` in place of ``model.safetensors``. A combined one
+(:mod:`nestree.model.ensemble`) has no weights and no encoder of its own, and a folder for each model in ``members/``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="Saved")
 
 WEIGHTS, SETTINGS, ENCODER = "model.safetensors", "nestree.json", "encoder"
-METRICS, CARD, EXPORTED = "metrics.json", "README.md", "model.onnx"
-FILES = (SETTINGS, WEIGHTS, METRICS, CARD, *(f"{ENCODER}/*.{ending}" for ending in ("json", "txt", "model")))
+METRICS, CARD, EXPORTED, MEMBERS = "metrics.json", "README.md", "model.onnx", "members"
+_OF_MODEL = (SETTINGS, WEIGHTS, METRICS, CARD, *(f"{ENCODER}/*.{ending}" for ending in ("json", "txt", "model")))
+FILES = (*_OF_MODEL, *(f"{MEMBERS}/*/{name}" for name in _OF_MODEL))
 """All files that a model can have, unless it is exported: what is downloaded of it."""
 FORMAT = 1
 _KEYS = ("format", "nestree", "fingerprint", "model", "training")
@@ -110,6 +112,53 @@ def save_folder(
         shutil.rmtree(new, ignore_errors=True)
 
 
+def save_members(
+    model: Saved,
+    members: Sequence[Saved],
+    folder: str | PathLike[str],
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> None:
+    """Writes a combined model and its members, as :func:`save_model` writes one."""
+    path = Path(folder)
+    if (path / WEIGHTS).exists() or (path / EXPORTED).exists():
+        raise ModelError("there is a model in this folder that is not combined", path=path, advice="Name another one.")
+    path.mkdir(parents=True, exist_ok=True)
+    scores: dict[str, Any] = _plain(model.metrics if metrics is None else metrics)
+    trained_with: dict[str, Any] = _plain(model.trained_with if training is None else training)
+    new = Path(tempfile.mkdtemp(prefix=".saving-", dir=path))
+    try:
+        for number, member in enumerate(members):
+            member.save_pretrained(new / MEMBERS / f"{number:02d}")
+        settings = model.config.as_dict()
+        fingerprint = _fingerprint_of_members(settings, new)
+        values = (FORMAT, __version__, fingerprint, settings, trained_with)
+        _write_json(new / SETTINGS, dict(zip(_KEYS, values, strict=True)))
+        if scores:
+            _write_json(new / METRICS, scores)
+        if may_write_card(path / CARD):
+            text = model_card(model.config, name=name or path.resolve().name, metrics=scores, training=trained_with)
+            (new / CARD).write_text(text, encoding="utf-8")
+        _sync(new)
+        move_files(new, path, None)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _fingerprint_of_members(settings: dict[str, Any], path: Path) -> str:
+    """Stands for the settings of a combined model and all its members: a mixture of two is noticed."""
+    found = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for folder in _members(path):
+        found.update(folder.name.encode() + str(_read_nestree_json(folder)["fingerprint"]).encode())
+    return found.hexdigest()[:16]
+
+
+def _members(path: Path) -> list[Path]:
+    return sorted(one for one in (path / MEMBERS).iterdir() if one.is_dir() and not one.name.startswith("."))
+
+
 def _write(model: Saved, new: Path, metrics: dict[str, Any], training: dict[str, Any]) -> str:
     """Writes all but the weights; returns the fingerprint of it."""
     encoder: Any = model.encoder.model
@@ -175,12 +224,12 @@ def _sync(folder: Path) -> None:
                 os.fsync(opened.fileno())
 
 
-def move_files(new: Path, path: Path, weights: str = WEIGHTS) -> None:
+def move_files(new: Path, path: Path, weights: str | None = WEIGHTS) -> None:
     """Moves files to their places, weights and settings last, and takes away what the model before had besides."""
     files = {file.relative_to(new) for file in new.rglob("*") if file.is_file()}
-    ours = [path / METRICS, *(path / ENCODER).glob("*")]
+    ours = [path / METRICS, *(path / ENCODER).glob("*"), *(path / MEMBERS).rglob("*")]
     files |= {file.relative_to(path) for file in ours if file.is_file()}
-    last = [Path(weights), Path(SETTINGS)]
+    last = [Path(one) for one in (weights, SETTINGS) if one is not None]
     kept = new / "before"
     moved: list[Path] = []
     try:
@@ -188,7 +237,7 @@ def move_files(new: Path, path: Path, weights: str = WEIGHTS) -> None:
             _keep(path / file, kept / file)
             moved.append(file)
             if (new / file).exists():
-                (path / file).parent.mkdir(exist_ok=True)
+                (path / file).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(new / file, path / file)  # noqa: PTH105 (atomic, also where the file exists)
             else:
                 (path / file).unlink()
@@ -234,6 +283,20 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
+def model_fingerprint(folder: Path) -> str:
+    """Of the settings, the tokenizer and the weights; not of the model card and the scores."""
+    names = ["nestree.json", "model.safetensors", "model.onnx"]
+    members = sorted(folder.glob("members/*"))
+    found = hashlib.sha256()
+    paths = [one / name for one in (folder, *members) for name in names]
+    paths += [path for one in (folder, *members) for path in sorted((one / "encoder").glob("*"))]
+    for path in paths:
+        if path.is_file():
+            with path.open("rb") as stream:
+                found.update(path.name.encode() + hashlib.file_digest(stream, "sha256").digest())
+    return found.hexdigest()[:16]
+
+
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +305,8 @@ def load_model(kind: type[Kind], path: Path) -> Kind:
     settings = read_folder(path)
     if (path / EXPORTED).is_file() and not (path / WEIGHTS).is_file():
         return _load_exported(kind, path)
+    if (path / MEMBERS).is_dir() and not (path / WEIGHTS).is_file():
+        return _load_combined(kind, path, settings)
     encoder = empty_encoder(read_settings(path / ENCODER))
     tokenizer = read_tokenizer(path / ENCODER)
     with NoRandomWeights():
@@ -257,6 +322,20 @@ def _load_exported(kind: type[Kind], path: Path) -> Kind:
     found = load(path)
     if not isinstance(found, kind):
         raise ModelError(f"this model is exported, and no {kind.__name__}", path=path)
+    return found
+
+
+def _load_combined(kind: type[Kind], path: Path, settings: Settings) -> Kind:
+    from nestree.model.ensemble import EnsembleNER
+    from nestree.model.ner import NestedNER
+
+    if _fingerprint_of_members(settings.config.as_dict(), path) != settings.fingerprint:
+        what = f"these members belong to other settings than those in {SETTINGS}"
+        raise ModelError(what, path=path / MEMBERS, advice="Are these files of two models? " + AGAIN)
+    found = EnsembleNER([load_model(NestedNER, folder) for folder in _members(path)])
+    if not isinstance(found, kind):
+        raise ModelError(f"this model is combined, and no {kind.__name__}", path=path)
+    found.config, found.trained_with, found.metrics = settings.config, settings.training, settings.metrics
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import torch
@@ -115,6 +116,20 @@ class NestedNER(Saved):
         """A new model on a pretrained encoder."""
         return cls(config, *load(config.encoder))
 
+    @staticmethod
+    def ensemble(models: Iterable[NestedNER | str | PathLike[str]]) -> NestedNER:
+        """Several models as one, which predicts by the mean of their log potentials and one exact TreeCRF.
+
+        Args:
+            models: or their folders; with the same labels, in any order. Encoders may differ.
+
+        Raises:
+            ModelError: they do not go together; says why.
+        """
+        from nestree.model.ensemble import EnsembleNER
+
+        return EnsembleNER([one if isinstance(one, NestedNER) else NestedNER.from_pretrained(one) for one in models])
+
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
@@ -144,19 +159,25 @@ class NestedNER(Saved):
     def loss(self, batch: Batch, observed: PartialTrees) -> Tensor:
         """What training makes small, the mean over sentences. Shape: ``[]``."""
         scores = self(batch)
-        if self.label_shift is not None:
-            scores = scores + self.label_shift
         if self.config.loss == "local":
-            return _local_loss(scores, observed, len(self.config.labels))
-        crf = TreeCRF(scores, batch.lengths)
+            return _local_loss(self._shifted(scores), observed, len(self.config.labels))
+        return self.losses(scores, batch.lengths, observed).mean()
+
+    def losses(self, scores: Tensor, lengths: Tensor, observed: PartialTrees) -> Tensor:
+        """The loss of each sentence, of a model with trees, from what :meth:`forward` gave. Shape: ``[batch]``."""
+        self._require_trees()
+        crf = TreeCRF(self._shifted(scores), lengths)
         smoothing, scope = self.config.smoothing, self.config.smoothing_scope
         if self.config.gumbel and smoothing and self.training:
-            value = -crf.log_prob(observed.mask(smoothing, scope=scope, gumbel=True)).mean()
+            values = -crf.log_prob(observed.mask(smoothing, scope=scope, gumbel=True))
         else:
-            value = -crf.log_prob(observed, smoothing=smoothing, scope=scope).mean()
+            values = -crf.log_prob(observed, smoothing=smoothing, scope=scope)
         if self.config.entropy_weight:
-            value = value - self.config.entropy_weight * crf.entropy.mean()
-        return value
+            values = values - self.config.entropy_weight * crf.entropy
+        return values
+
+    def _shifted(self, scores: Tensor) -> Tensor:
+        return scores if self.label_shift is None else scores + self.label_shift
 
     def observed(
         self,

@@ -120,6 +120,16 @@ class Pieces:
         """The pieces of each word, at least one, and no more than fit into a window."""
         return self._by_word(self._encoded([words])[0], len(words))
 
+    def by_word(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+        """The same for each of several sentences."""
+        encoded = self._encoded(sentences)
+        return [self._by_word(one, len(words)) for one, words in zip(encoded, sentences, strict=True)]
+
+    @property
+    def special(self) -> tuple[list[int], list[int]]:
+        """The pieces that stand before and after a sentence."""
+        return list(self._before), list(self._after)
+
     def _encoded(self, sentences: Sequence[Sequence[str]]) -> Any:
         """What the tokenizer says of each sentence: its pieces, and the word of each."""
         backend = self.tokenizer.backend_tokenizer

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nestree.model.card import MARKER
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import WordEncoder
-from nestree.model.folder import CARD, ENCODER, EXPORTED, FILES, METRICS, WEIGHTS, load_model, save_model
+from nestree.model.folder import CARD, ENCODER, EXPORTED, FILES, MEMBERS, METRICS, WEIGHTS, load_model, save_model
 from nestree.model.hub import find_folder, upload
 
 
@@ -58,7 +58,19 @@ class Saved(nn.Module):
             training: data and settings of the training, for the model card; likewise.
             weights: others than the model has now, such as its best ones, by the names of ``state_dict()``.
         """
-        save_model(self, folder, metrics=metrics, training=training, weights=weights)
+        self._save(folder, metrics=metrics, training=training, weights=weights)
+
+    def _save(
+        self,
+        folder: str | PathLike[str],
+        *,
+        metrics: Mapping[str, Any] | None,
+        training: Mapping[str, Any] | None,
+        weights: Mapping[str, Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Writes a folder; ``name``: what the model card calls the model."""
+        save_model(self, folder, metrics=metrics, training=training, weights=weights, name=name)
 
     @classmethod
     def from_pretrained(
@@ -85,7 +97,8 @@ class Saved(nn.Module):
         advice = "Name a folder that save_pretrained wrote, or be online and name a model of the hub (org/name)."
         options = {"revision": revision, "token": token, "cache_dir": cache_dir, "local_files_only": local_files_only}
         folder = find_folder(name, FILES, advice=advice, **options)
-        if not (folder / WEIGHTS).is_file() and not Path(name).is_dir():
+        there = (folder / WEIGHTS).is_file() or (folder / MEMBERS).is_dir()
+        if not there and not Path(name).is_dir():
             folder = find_folder(name, (*FILES, EXPORTED), advice=advice, **options)  # large, and mostly not needed
         return load_model(cls, folder)
 
@@ -112,13 +125,13 @@ class Saved(nn.Module):
             message: of the commit.
         """
         with TemporaryDirectory() as folder:
-            save_model(self, folder, metrics=metrics, training=training, name=name)
+            self._save(folder, metrics=metrics, training=training, name=name)
             return upload(
                 folder,
                 name,
                 card=CARD,
                 marker=MARKER,
-                replaced=[METRICS, f"{ENCODER}/*"],
+                replaced=[METRICS, WEIGHTS, f"{ENCODER}/*", f"{MEMBERS}/*"],
                 message=message,
                 revision=revision,
                 token=token,

@@ -17,6 +17,7 @@ from nestree.model.pieces import Batch
 from nestree.threads import Ahead
 from nestree.training.config import TrainConfig
 from nestree.training.data import Sentence
+from nestree.training.objective import Objective
 from nestree.training.shelf import Shelf
 
 _Item = TypeVar("_Item")
@@ -35,6 +36,7 @@ class Part:
 
     batch: Batch
     observed: PartialTrees
+    more: tuple[Tensor, ...] = ()  # what the objective needs besides
 
     def __len__(self) -> int:
         return len(self.observed)
@@ -70,6 +72,7 @@ class Loader:
         process: the number of this process, and how many there are.
         sets: sets of labels that the sentences name.
         for_gpu: whether to put tensors where a GPU can fetch them by itself, and to make few shapes.
+        objective: what is to be made small.
     """
 
     def __init__(
@@ -81,8 +84,10 @@ class Loader:
         process: tuple[int, int] = (0, 1),
         sets: Sequence[Sequence[float]] = (),
         for_gpu: bool = False,
+        objective: Objective | None = None,
     ) -> None:
         self._model = model
+        self._objective = objective or Objective()
         self._sentences = sentences
         self._cuts = [cut for some in _some(sentences, 4096) for cut in model.pieces.cut([one.words for one in some])]
         observed = [
@@ -151,7 +156,7 @@ class Loader:
             if self._config.mask and self._hidden is not None:
                 pieces = self._masked(batch.pieces, self._shelf.windows(chosen), epoch)
                 batch = replace(batch, pieces=pieces)
-            part = Part(batch, self._shelf.observed(chosen, n))
+            part = Part(batch, self._shelf.observed(chosen, n), self._objective.tensors(chosen, n))
             yield _pinned(part) if self._for_gpu else part
 
     def _masked(self, pieces: Tensor, owners: np.ndarray, epoch: int) -> Tensor:
@@ -181,7 +186,7 @@ def shares(seed: int, epoch: int, owners: np.ndarray, width: int) -> np.ndarray:
 def _pinned(part: Part) -> Part:
     observed = part.observed
     pinned = replace(observed, codes=observed.codes.pin_memory(), lengths=observed.lengths.pin_memory())
-    return Part(part.batch.pinned(), pinned)
+    return Part(part.batch.pinned(), pinned, tuple(one.pin_memory() for one in part.more))
 
 
 def _some(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:

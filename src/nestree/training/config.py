@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, fields
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from nestree.data import Policies, Splitter
-from nestree.data.errors import DataError
 from nestree.data.splitting import SENTENCES, WORDS
 from nestree.model.config import CHOICES as OF_MODEL
 from nestree.model.config import ModelConfig
+from nestree.settings import Settings, read_settings
+from nestree.settings import key as _key
 
 POLICIES = Policies.choices()
 
 
-def _key(default: Any, group: str, meaning: str, choices: tuple[str, ...] | None = None) -> Any:
-    return field(default=default, metadata={"group": group, "help": meaning, "choices": choices})
-
-
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Settings):
     """The settings of a run; ``nestree train --help`` says what each means."""
 
     encoder: str = _key("minilm", "model", "name or folder of a Hugging Face encoder; minilm is the embedded one")
@@ -74,6 +67,7 @@ class TrainConfig:
     patience: int = _key(0, "training", "stop after so many epochs without a better dev F1; 0: never")
 
     seed: int = _key(0, "run", "of everything random")
+    start_seed: int = _key(-1, "run", "of the first weights alone, for several runs from one start; -1: as seed")
     device: str = _key("auto", "run", "where to compute", ("auto", "cpu", "cuda", "mps"))
     precision: str = _key("auto", "run", "bf16 on GPUs that have it, else fp32", ("auto", "fp32", "bf16", "fp16"))
     deterministic: bool = _key(True, "run", "same seed, same result on the same machine")
@@ -83,35 +77,19 @@ class TrainConfig:
     tensorboard: bool = _key(True, "run", "write TensorBoard files, if it is installed")
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value, choices = _of_type(one.name, getattr(self, one.name), _TYPES[str(one.type)]), one.metadata["choices"]
-            object.__setattr__(self, one.name, value)
-            if choices and value not in choices:
-                raise ValueError(f"{one.name} is {value!r}; known are {', '.join(map(repr, choices))}.")
-        for name in ("epochs", "batch_size", "budget", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        for name in (
-            "encoder_lr",
-            "head_lr",
-            "weight_decay",
-            "clip",
-            "balance",
-            "patience",
-            "checkpoint_every",
-            "seed",
-        ):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number, 0 or more.")
+        super().__post_init__()
+        self.at_least_one("epochs", "batch_size", "budget", "log_every")
+        self.not_negative("encoder_lr", "head_lr", "weight_decay", "clip", "balance", "patience", "checkpoint_every")
+        self.not_negative("seed")
         if self.seed >= 2**32:
             raise ValueError(f"seed is {self.seed}; it must be less than 4294967296.")
+        if not -1 <= self.start_seed < 2**32:
+            raise ValueError(f"start_seed is {self.start_seed}; it must be -1, or a seed.")
         if not -1e6 < self.entropy_weight < 1e6:
             raise ValueError(f"entropy_weight is {self.entropy_weight}; it must be a number.")
         if not self.encoder:
             raise ValueError("encoder is empty; name one, or leave it out.")
-        for name in ("warmup", "mask", "ema", "annotated_share"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and less than 1.")
+        self.shares("warmup", "mask", "ema", "annotated_share")
         self.model(("checked",))
 
     def model(self, labels: tuple[str, ...]) -> ModelConfig:
@@ -130,50 +108,6 @@ class TrainConfig:
         """How text is split."""
         return Splitter(self.words, self.language, self.sentences)
 
-    def as_dict(self) -> dict[str, Any]:
-        """All keys and values."""
-        return asdict(self)
-
-    def as_toml(self) -> str:
-        """As a file that ``--config`` reads."""
-        return "".join(f"{name} = {_toml(value)}\n" for name, value in self.as_dict().items())
-
-    def updated(self, values: Mapping[str, Any], where: str = "the settings") -> TrainConfig:
-        """With other values for some keys. Unknown keys are an error that lists the known ones."""
-        known = [one.name for one in fields(self)]
-        for name in values:
-            if name not in known:
-                close = get_close_matches(name, known, 1)
-                meant = f" Did you mean {close[0]!r}?" if close else ""
-                raise ValueError(f"{where}: unknown key {name!r}.{meant} Known are {', '.join(known)}.")
-        try:
-            return replace(self, **values)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-
-
-_TYPES = {"str": str, "int": int, "float": float, "bool": bool}
-
-
-def _of_type(name: str, value: Any, wanted: type) -> Any:
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not wanted:
-        kind = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}[wanted]
-        raise ValueError(f"{name} is {value!r}; it must be {kind}.")
-    return value
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        escaped = "".join(_ESCAPES.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in value)
-        return f'"{escaped}"'
-    return repr(value)
-
-
-_ESCAPES = {"\\": "\\\\", '"': '\\"'}
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -197,13 +131,4 @@ def preset(name: str) -> TrainConfig:
 
 def read_config(path: str | PathLike[str]) -> dict[str, Any]:
     """The keys and values of a TOML file; its key ``preset`` names where the others start from."""
-    try:
-        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"this is no TOML: {error}", path=str(path)) from None
-    tables = [name for name, value in values.items() if isinstance(value, (dict, list))]
-    if tables:
-        raise DataError(
-            f"{tables[0]!r} is a table or list", path=str(path), advice="Settings are flat: one `key = value` a line."
-        )
-    return values
+    return read_settings(path)

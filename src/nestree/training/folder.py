@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,30 +20,22 @@ MAY_CHANGE = {"device", "checkpoint_every", "log_every", "tensorboard", "budget"
 """Settings with which a run can go on though they differ."""
 
 
-class RunFolder:
-    """Paths of a run, and what is written to them.
+class RunFiles:
+    """Paths of a run of any kind, and what is written to them.
 
     Args:
-        path: the run's folder.
+        path: where the run leaves its result.
+        work: the folder in it for everything about the run.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, work: str) -> None:
         self.path = path
-        self.training = path / "training"
-        self.checkpoints = self.training / "checkpoints"
-        self.metrics = self.training / "metrics.jsonl"
-        self._config = self.training / "config.toml"
-        self._run = self.training / "run.json"
-        self._result = self.training / "result.json"
-
-    def check_empty(self) -> None:
-        """Refuses a folder in which something would be lost."""
-        if self.path.is_file():
-            raise TrainingError(f"{self.path} is a file; --output names a folder.")
-        if self.training.exists() or (self.path / "nestree.json").exists():
-            raise TrainingError(
-                f"{self.path} holds a run already. --resume goes on with it, --force replaces it; or name another."
-            )
+        self.work = path / work
+        self.checkpoints = self.work / "checkpoints"
+        self.metrics = self.work / "metrics.jsonl"
+        self._config = self.work / "config.toml"
+        self._run = self.work / "run.json"
+        self._result = self.work / "result.json"
 
     def check_writable(self) -> None:
         """Makes the folder, if it is not there; an error that says why it cannot be."""
@@ -55,52 +47,37 @@ class RunFolder:
             raise TrainingError(f"nothing can be written to {self.path}. Name another --output.")
 
     def replace(self) -> None:
-        """Forgets a run that was here; its model stays until there is a new one."""
+        """Forgets a run that was here; what it left stays until there is something new."""
         checkpoints.clear(self.checkpoints)
-        shutil.rmtree(self.training / "tensorboard", ignore_errors=True)
+        shutil.rmtree(self.work / "tensorboard", ignore_errors=True)
         for path in (self.metrics, self._config, self._run, self._result):
             path.unlink(missing_ok=True)
 
-    # --- What a run is ---
-
-    def begin(self, config: TrainConfig, corpus: Corpus, machine: Mapping[str, Any]) -> None:
-        """Writes down settings, versions and data before the first step."""
-        self.training.mkdir(parents=True, exist_ok=True)
-        write_text(self._config, config.updated({"encoder": _found(config.encoder)}).as_toml())
-        write_text(self._run, json.dumps(_described(corpus, machine), indent=2) + "\n")
+    def write_down(self, config: str, run: Mapping[str, Any]) -> None:
+        """Writes down settings, as TOML, and all else that there is to know before the first step."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        write_text(self._config, config)
+        write_text(self._run, json.dumps(run, indent=2) + "\n")
 
     @property
     def begun(self) -> bool:
         """Whether there is a run here."""
         return self._config.is_file() and self._run.is_file()
 
-    def config(self) -> TrainConfig:
-        """The settings of the run that is here."""
-        return TrainConfig().updated(read_config(self._config), str(self._config))
-
-    def data(self) -> dict[str, Any]:
-        """Paths and fingerprints of the data of the run that is here."""
-        found: dict[str, Any] = json.loads(self._run.read_text(encoding="utf-8"))["data"]
+    @property
+    def run(self) -> dict[str, Any]:
+        """What was written down beside the settings."""
+        found: dict[str, Any] = json.loads(self._run.read_text(encoding="utf-8"))
         return found
 
-    def check_same(self, config: TrainConfig, corpus: Corpus) -> None:
-        """Refuses to go on with other settings or other data."""
-        before = self.config().as_dict()
-        now = config.as_dict() | {"encoder": _found(config.encoder)}
-        changed = [name for name in now if name not in MAY_CHANGE and now[name] != before[name]]
+    def check_settings(self, before: Mapping[str, Any], now: Mapping[str, Any], but: Collection[str]) -> None:
+        """Refuses to go on with other settings, but for some."""
+        changed = [name for name in now if name not in but and now[name] != before[name]]
         if changed:
             which = ", ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
             raise TrainingError(
                 f"{self.path}: the run cannot go on with other settings: {which}. Leave them as they were."
             )
-        for name, part in (("train", corpus.train), ("dev", corpus.dev)):
-            if self.data()[name]["fingerprint"] != part.fingerprint:
-                raise TrainingError(
-                    f"{part.path} is not the {name} data that the run in {self.path} began with; "
-                    "--force begins anew with it."
-                )
-
-    # --- What a run writes ---
 
     def log(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Adds lines to metrics.jsonl: all of them, or none."""
@@ -146,7 +123,68 @@ class RunFolder:
         return found
 
 
-def _found(encoder: str) -> str:
+class RunFolder(RunFiles):
+    """The folder of a training run.
+
+    Args:
+        path: the run's folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "training")
+        self.training = self.work
+
+    def check_empty(self) -> None:
+        """Refuses a folder in which something would be lost."""
+        if self.path.is_file():
+            raise TrainingError(f"{self.path} is a file; --output names a folder.")
+        if self.training.exists() or (self.path / "nestree.json").exists():
+            raise TrainingError(
+                f"{self.path} holds a run already. --resume goes on with it, --force replaces it; or name another."
+            )
+
+    # --- What a run is ---
+
+    def begin(
+        self,
+        config: TrainConfig,
+        corpus: Corpus,
+        machine: Mapping[str, Any],
+        objective: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes down settings, versions, data and what is to be made small before the first step."""
+        run = _described(corpus, machine) | ({"objective": dict(objective)} if objective else {})
+        self.write_down(config.updated({"encoder": resolved(config.encoder)}).as_toml(), run)
+
+    def config(self) -> TrainConfig:
+        """The settings of the run that is here."""
+        return TrainConfig().updated(read_config(self._config), str(self._config))
+
+    def data(self) -> dict[str, Any]:
+        """Paths and fingerprints of the data of the run that is here."""
+        data: dict[str, Any] = self.run["data"]
+        return data
+
+    def check_same(self, config: TrainConfig, corpus: Corpus, objective: Mapping[str, Any] | None = None) -> None:
+        """Refuses to go on with other settings, other data or another objective."""
+        now = config.as_dict() | {"encoder": resolved(config.encoder)}
+        self.check_settings(self.config().as_dict(), now, MAY_CHANGE)
+        before, now = self.run.get("objective", {}).get("same", {}), dict(objective or {}).get("same", {})
+        if before != now:
+            changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+            raise TrainingError(
+                f"{self.path}: what is learned besides the annotation is not what the run began with: "
+                f"{', '.join(changed)}. --force begins anew with it."
+            )
+        for name, part in (("train", corpus.train), ("dev", corpus.dev)):
+            if self.data()[name]["fingerprint"] != part.fingerprint:
+                raise TrainingError(
+                    f"{part.path} is not the {name} data that the run in {self.path} began with; "
+                    "--force begins anew with it."
+                )
+
+
+def resolved(encoder: str) -> str:
     """A folder's whole path, so that the run can go on from anywhere; names stay as they are."""
     return str(Path(encoder).resolve()) if Path(encoder).is_dir() else encoder
 

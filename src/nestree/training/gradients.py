@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from nestree.training import machine
 from nestree.training.batching import Loader, Part, Step
 from nestree.training.config import TrainConfig
 from nestree.training.errors import TrainingError
+from nestree.training.objective import Objective
 from nestree.training.recordings import Recordings
 
 
@@ -31,6 +32,7 @@ class Gradients:
         config: the seed of everything random, and what stands for a word.
         say_once: tells people about a kind of thing, the first time.
         recordings: where there are any, the work is recorded and replayed.
+        objective: what is to be made small.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class Gradients:
         config: TrainConfig,
         say_once: Callable[[str, str], bool],
         recordings: Recordings | None = None,
+        objective: Objective | None = None,
     ) -> None:
+        self._objective = objective or Objective()
         self._model = model
         self._accelerator = accelerator
         self._loader = loader
@@ -88,28 +92,30 @@ class Gradients:
         for part in parts:
             share = len(part) / sentences
             if self._recordings is None:
-                total += self._of(part.batch.to(device), part.observed.to(device, non_blocking=True), share)
+                more = [one.to(device, non_blocking=True) for one in part.more]
+                total += self._of(part.batch.to(device), part.observed.to(device, non_blocking=True), share, more)
             else:
                 total += self._recorded(self._recordings, part, share)
         return total
 
-    def _of(self, batch: Batch, observed: PartialTrees, share: float | Tensor) -> Tensor:
+    def _of(self, batch: Batch, observed: PartialTrees, share: float | Tensor, more: Sequence[Tensor] = ()) -> Tensor:
         """Adds the gradients of some sentences, and returns their share of the loss."""
         with self._accelerator.autocast():
-            loss = self._model.loss(batch, observed) * share
+            loss = self._objective.loss(self._model, batch, observed, *more) * share
         self._accelerator.backward(loss)
         return loss.detach()
 
     def _recorded(self, recordings: Recordings, part: Part, share: float) -> Tensor:
         """The same, from a recording where there is one."""
-        batch, observed = part.batch, part.observed
+        batch, observed, of_batch = part.batch, part.observed, len(part.batch.tensors)
 
         def work(share: float | Tensor, codes: Tensor, lengths: Tensor, *tensors: Tensor) -> Tensor:
-            return self._of(batch.with_tensors(tensors), replace(observed, codes=codes, lengths=lengths), share)
+            there = batch.with_tensors(tensors[:of_batch])
+            return self._of(there, replace(observed, codes=codes, lengths=lengths), share, tensors[of_batch:])
 
         most = batch.most if self._most_pieces_count else 0
         key = (batch.pieces.shape, batch.first.shape, most, observed.sets is None)
-        loss = recordings.run(key, work, share, observed.codes, observed.lengths, *batch.tensors)
+        loss = recordings.run(key, work, share, observed.codes, observed.lengths, *batch.tensors, *part.more)
         assert loss is not None
         return loss
 
@@ -121,7 +127,7 @@ class Gradients:
                 raise error
             machine.allow_what_has_none()
             return False
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise error
         if all(len(part) == 1 for part in parts):
             raise too_long() from error
@@ -158,7 +164,8 @@ def diverged(value: str, step: int) -> TrainingError:
     )
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory did not suffice, on whatever device."""
     from accelerate.utils.memory import should_reduce_batch_size
 
     return isinstance(error, torch.OutOfMemoryError) or bool(should_reduce_batch_size(error))

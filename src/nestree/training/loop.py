@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import math
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +16,7 @@ from torch import Tensor
 from nestree.data import Document
 from nestree.data.statistics import compared
 from nestree.drawing.page import Table
+from nestree.encoders import adaptation_of
 from nestree.evaluation import Scores, score
 from nestree.model import NestedNER
 from nestree.prediction import Pages
@@ -33,11 +30,13 @@ from nestree.training.folder import RunFolder
 from nestree.training.gradients import Gradients, diverged, too_long
 from nestree.training.incomplete import judged
 from nestree.training.journal import Journal
+from nestree.training.objective import Objective
 from nestree.training.optimizer import Average, Update, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
 from nestree.training.recordings import Recordings
 from nestree.training.report import write_report
 from nestree.training.state import Result, State
+from nestree.training.stopping import stoppable, without_garbage
 
 
 def train(
@@ -48,6 +47,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     progress: Progress | None = None,
+    objective: Objective | None = None,
 ) -> Result:
     """Trains a model and leaves the best one, by dev F1, in a folder.
 
@@ -58,6 +58,7 @@ def train(
         resume: go on with the run that is in the folder, if there is one.
         force: replace a run that is in the folder.
         progress: shows how it goes.
+        objective: what is to be made small; the loss of the model, if left out.
 
     Raises:
         TrainingError: the run cannot start or go on.
@@ -65,7 +66,7 @@ def train(
     """
     config = config or TrainConfig()
     with machine.same_every_time(config.deterministic):
-        trainer = Trainer(corpus, RunFolder(Path(output)), config, progress)
+        trainer = Trainer(corpus, RunFolder(Path(output)), config, progress, objective)
         try:
             return trainer.resumed_result(resume) or trainer.run(resume=resume, force=force)
         finally:
@@ -75,7 +76,15 @@ def train(
 class Trainer:
     """One run. :func:`train` is the way to use it."""
 
-    def __init__(self, corpus: Corpus, folder: RunFolder, config: TrainConfig, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        folder: RunFolder,
+        config: TrainConfig,
+        progress: Progress | None,
+        objective: Objective | None = None,
+    ) -> None:
+        self.objective = objective or Objective()
         self.config = config
         self.corpus = corpus
         self.folder = folder
@@ -94,7 +103,7 @@ class Trainer:
         found = self.folder.result() if resume else None
         if found is None:
             return None
-        self.folder.check_same(self.config, self.corpus)
+        self.folder.check_same(self.config, self.corpus, self.objective.described())
         self.progress.message(f"{self.folder.path}: this run is finished; nothing is left to do")
         return Result(**{**found, "folder": str(self.folder.path)})
 
@@ -109,10 +118,12 @@ class Trainer:
         if resume:
             self._restore()
             self._agree()
+        self.objective.prepare(self.folder.training, self.accelerator, self.progress.message)
         self._announce()
         if self.journal:
             self.journal.begin(self.state.step, tensorboard=config.tensorboard)
-        with self._stoppable(), _without_garbage():
+        alone = self.accelerator.num_processes == 1
+        with stoppable(self._stop, self.progress.message, alone=alone), without_garbage():
             for epoch in range(self.state.epoch, config.epochs + 1):
                 if config.patience and epoch - 1 - self.state.best_epoch >= config.patience:
                     self.progress.message(f"no better dev F1 for {config.patience} epochs: stopped")
@@ -192,6 +203,7 @@ class Trainer:
         if self.first:
             self._report()
             self.folder.finish(asdict(result))
+            self.objective.finish(self.folder.training)
         self.accelerator.wait_for_everyone()
         return result
 
@@ -233,7 +245,7 @@ class Trainer:
         if not self.first:
             return
         if resume and self.folder.begun:
-            self.folder.check_same(self.config, self.corpus)
+            self.folder.check_same(self.config, self.corpus, self.objective.described())
         elif not force:
             self.folder.check_empty()
         self.folder.check_writable()
@@ -243,7 +255,7 @@ class Trainer:
         if self.first and not (resume and self.folder.begun):
             if force:
                 self.folder.replace()
-            self.folder.begin(self.config, self.corpus, machine.described(self.accelerator))
+            self.folder.begin(self.config, self.corpus, machine.described(self.accelerator), self.objective.described())
         if self.first:
             self.folder.clean()
             self.journal = Journal(self.folder, sentences=self.config.batch_size, say=self._say_once)
@@ -253,7 +265,7 @@ class Trainer:
         """Makes everything that learns, and what it learns from."""
         config, accelerator = self.config, self.accelerator
         process = accelerator.process_index, accelerator.num_processes
-        torch.manual_seed(config.seed)
+        torch.manual_seed(config.seed if config.start_seed < 0 else config.start_seed)
         self.model = NestedNER.create(config.model(self.corpus.labels)).to(accelerator.device).train()
         if config.balance:
             shift = label_shift(self.corpus, config.balance, config.latent_labels)
@@ -263,14 +275,22 @@ class Trainer:
         self.average = Average(self.model, config.ema) if config.ema else None
         on_gpu = accelerator.device.type == "cuda"
         self.loader = Loader(
-            self.model, self.corpus.sentences, config, process=process, sets=self.corpus.sets, for_gpu=on_gpu
+            self.model,
+            self.corpus.sentences,
+            config,
+            process=process,
+            sets=self.corpus.sets,
+            for_gpu=on_gpu,
+            objective=self.objective,
         )
         self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
         self.steps = config.epochs * self.loader.steps
         # With a scaler, as for fp16, the factor of the loss is kept elsewhere and changes.
-        recorded = on_gpu and config.cuda_graphs and not accelerator.scaler
+        recorded = on_gpu and config.cuda_graphs and not accelerator.scaler and self.objective.recordable
         recordings = Recordings(accelerator.device, self._say_what_is_not_recorded) if recorded else None
-        self.gradients = Gradients(self.model, accelerator, self.loader, config, self._say_once, recordings)
+        self.gradients = Gradients(
+            self.model, accelerator, self.loader, config, self._say_once, recordings, self.objective
+        )
         self.update = Update(self.model, self.optimizer, accelerator, config.clip, recordings)
         self._recent = torch.zeros((), device=accelerator.device)
 
@@ -294,27 +314,6 @@ class Trainer:
                 f"{self.loader.windowed} sentences are longer than the encoder reads at once; "
                 "they are read in overlapping windows"
             )
-
-    @contextmanager
-    def _stoppable(self) -> Iterator[None]:
-        """The first Ctrl-C or SIGTERM lets the step end and writes a checkpoint; the second stops at once."""
-        alone = self.accelerator.num_processes == 1 and threading.current_thread() is threading.main_thread()
-        if not alone:
-            yield
-            return
-
-        def stop(number: int, frame: Any) -> None:
-            if self._stop.is_set():
-                raise KeyboardInterrupt
-            self._stop.set()
-            self.progress.message("stopping after this step, with a checkpoint; once more stops at once")
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def close(self) -> None:
         """Gives back what the run held."""
@@ -399,6 +398,10 @@ class Trainer:
             for name, part in (("train", self.corpus.train), ("dev", self.corpus.dev))
         }
         training = {**data, "epoch": self.state.best_epoch, "settings": self.config.as_dict()}
+        adapted = adaptation_of(self.config.encoder)
+        if adapted is not None:
+            training["adaptation"] = adapted
+        training |= self.objective.told()
         metrics = {"dev": self.state.best_scores}
         try:
             self.model.save_pretrained(self.folder.path, metrics=metrics, training=training, weights=self._unsaved)
@@ -436,14 +439,3 @@ class Trainer:
         self._said.add(kind)
         self.progress.message(f"note: {text}")
         return True
-
-
-@contextmanager
-def _without_garbage() -> Iterator[None]:
-    """What is there now stays: looking through a whole corpus for garbage, again and again, takes longer than steps."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

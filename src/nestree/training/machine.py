@@ -7,19 +7,34 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from nestree import __version__
-from nestree.training.config import TrainConfig
 from nestree.training.errors import TrainingError
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "numpy", "triton")
 
 
-def start(config: TrainConfig) -> Any:
+class Place(Protocol):
+    """Settings of where to compute."""
+
+    @property
+    def device(self) -> str:
+        """A kind of device, or "auto"."""
+
+    @property
+    def precision(self) -> str:
+        """Of the numbers."""
+
+    @property
+    def deterministic(self) -> bool:
+        """The same result every time."""
+
+
+def start(config: Place) -> Any:
     """An Accelerator for these settings; the processes that `accelerate launch` or `torchrun` started find each other.
 
     Raises:
@@ -56,7 +71,7 @@ def _vouch_for_cublas(device: torch.device) -> None:
         del os.environ[name]
 
 
-def _precision(config: TrainConfig) -> str:
+def _precision(config: Place) -> str:
     on_gpu = torch.cuda.is_available() and config.device in ("auto", "cuda")
     if config.precision == "auto":
         return "bf16" if on_gpu and torch.cuda.is_bf16_supported() else "no"

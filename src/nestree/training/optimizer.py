@@ -5,17 +5,58 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from nestree.model import NestedNER
-from nestree.training.config import TrainConfig
 from nestree.training.recordings import Recordings
 
 
-def make_optimizer(model: NestedNER, config: TrainConfig) -> torch.optim.AdamW:
+class Rates(Protocol):
+    """Settings of an optimizer."""
+
+    @property
+    def encoder_lr(self) -> float:
+        """Learning rate of the encoder."""
+
+    @property
+    def head_lr(self) -> float:
+        """Learning rate of everything else."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Of matrices."""
+
+
+class Course(Protocol):
+    """Settings of how learning rates change."""
+
+    @property
+    def warmup(self) -> float:
+        """Share of the steps in which they rise."""
+
+    @property
+    def decay(self) -> str:
+        """How they go on."""
+
+
+class WithEncoder(Protocol):
+    """A model with an encoder in it."""
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The part that was pretrained."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """All weights."""
+
+
+def make_optimizer(model: WithEncoder, config: Rates) -> torch.optim.AdamW:
     """AdamW with own learning rates for the encoder and the head; vectors (biases, norms) do not decay."""
     groups: list[dict[str, Any]] = []
     encoder = {id(one) for one in model.encoder.parameters()}
@@ -37,7 +78,7 @@ def make_optimizer(model: NestedNER, config: TrainConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, fused=True, capturable=True)
 
 
-def rate_factor(step: int, steps: int, config: TrainConfig) -> float:
+def rate_factor(step: int, steps: int, config: Course) -> float:
     """What share of the full learning rates a step has: up in the first ones, then down to 0."""
     rising = round(steps * config.warmup)
     if step < rising:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from nestree.data.formats import get
 from nestree.data.formats.records import write_lines
 from nestree.model import NestedNER
 from nestree.model.errors import ModelError, first_line
+from nestree.model.folder import model_fingerprint
 from nestree.prediction.engines.core import predict_batches
 from nestree.prediction.engines.folder import ATTEMPTS, OutputFolder, Receipt, TakenOverError
 from nestree.prediction.engines.shards import Shard, fingerprint_of
@@ -61,7 +61,7 @@ class Job:
         """All that outputs depend on; neither device nor budget are of it."""
         options = self.options
         return {
-            "model": _model_fingerprint(self.model),
+            "model": model_fingerprint(self.model),
             "threshold": dict(options.threshold) if isinstance(options.threshold, Mapping) else options.threshold,
             "flat": options.flat,
             "trees": options.trees,
@@ -217,15 +217,3 @@ def _disk_is_full(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
-
-
-def _model_fingerprint(folder: Path) -> str:
-    """Of the settings, the tokenizer and the weights; not of the model card and the scores."""
-    names = ["nestree.json", "model.safetensors", "model.onnx"]
-    encoder = sorted(path.name for path in (folder / "encoder").glob("*"))
-    found = hashlib.sha256()
-    for path in [folder / name for name in names] + [folder / "encoder" / name for name in encoder]:
-        if path.is_file():
-            with path.open("rb") as stream:
-                found.update(path.name.encode() + hashlib.file_digest(stream, "sha256").digest())
-    return found.hexdigest()[:16]

@@ -1,0 +1,203 @@
+"""An encoder with a head that guesses hidden pieces: the one it was pretrained with, or a fresh one.
+
+A model of transformers for masked language models is an encoder and a head, of which every kind of encoder has its own.
+Here the encoder is run by us, and the head gets the vectors of hidden pieces alone: the scores of all pieces of the
+vocabulary at all places would take more time and memory than the rest. For that, something that hands out vectors
+stands in the place of the encoder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nestree.adaptation.windows import IGNORED
+from nestree.model.encoder import check_weights, folder_of, load, quiet, read_settings, read_tokenizer, vectors
+from nestree.model.errors import ModelError, first_line
+
+
+class MaskedEncoder(nn.Module):
+    """An encoder with a head.
+
+    Args:
+        encoder: of transformers.
+        head: makes scores of all pieces of the vocabulary from vectors. Shape: ``[guess, hidden]`` to
+            ``[guess, vocabulary]``
+        tokenizer: of the encoder.
+        pretrained: whether the head was trained before.
+    """
+
+    def __init__(self, encoder: nn.Module, head: OwnHead | GivenHead, tokenizer: Any, *, pretrained: bool) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = head
+        self.tokenizer = tokenizer
+        self.pretrained = pretrained
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def width(self) -> int:
+        """Of the encoder's vectors."""
+        return int(self.encoder.config.hidden_size)  # type: ignore[union-attr, arg-type]
+
+    def forward(self, pieces: Tensor, attention: Tensor, places: Tensor, targets: Tensor, full: bool) -> Tensor:
+        """What guesses cost in nats, summed up; see :class:`nestree.adaptation.windows.Guesses`. Shape: ``[]``."""
+        hidden = vectors(self.encoder, pieces, attention, full).flatten(0, 1)
+        scores = self.head(hidden[places]).float()
+        return nn.functional.cross_entropy(scores, targets, ignore_index=IGNORED, reduction="sum")
+
+    def save(self, folder: Path) -> None:
+        """Writes an ordinary encoder's folder: with the head, if transformers knows such models."""
+        with quiet():
+            self.head.whole(self.encoder).save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+
+
+class _Vectors(nn.Module):
+    """Stands in the place of an encoder: gives vectors that are there already; knows all else that the encoder does."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.__dict__["of"] = encoder  # not as a part: it has its own place
+        self.__dict__["found"] = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["of"], name)
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        return BaseModelOutput(last_hidden_state=self.__dict__["found"])
+
+
+class GivenHead(nn.Module):
+    """The head of a model of transformers.
+
+    Args:
+        model: for masked language models; its encoder is taken out.
+        encoder: takes its place, and shares its embeddings with the head.
+    """
+
+    def __init__(self, model: Any, encoder: Any) -> None:
+        super().__init__()
+        self._name: str = model.base_model_prefix
+        setattr(model, self._name, _Vectors(encoder))
+        scores = model.get_output_embeddings()
+        if scores is None or scores.weight.shape != encoder.get_input_embeddings().weight.shape:
+            raise ModelError(f"the head of a {type(model).__name__} has no scores for the pieces of its embeddings")
+        scores.weight = encoder.get_input_embeddings().weight
+        self.model = model
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Shape: ``[guess, hidden]`` to ``[guess, vocabulary]``."""
+        stand_in = getattr(self.model, self._name)
+        stand_in.__dict__["found"] = hidden[None]
+        try:
+            # It wants pieces, which nobody looks at.
+            scores: Tensor = self.model(input_ids=hidden.new_zeros(1, len(hidden), dtype=torch.long)).logits[0]
+        finally:
+            stand_in.__dict__["found"] = None
+        return scores
+
+    def whole(self, encoder: nn.Module) -> Any:
+        """The model of transformers, with the encoder in its place."""
+        import copy
+
+        stand_in = getattr(self.model, self._name)
+        setattr(self.model, self._name, None)
+        try:
+            whole = copy.deepcopy(self.model).cpu()
+        finally:
+            setattr(self.model, self._name, stand_in)
+        inner = copy.deepcopy(encoder).cpu()
+        setattr(whole, self._name, inner)
+        whole.get_output_embeddings().weight = inner.get_input_embeddings().weight  # type: ignore[operator]
+        return whole
+
+
+class OwnHead(nn.Module):
+    """A new head for encoders that transformers knows no head for: dense, GELU, norm, and the embeddings themselves.
+
+    Args:
+        encoder: whose input embeddings score the pieces.
+    """
+
+    def __init__(self, encoder: Any) -> None:
+        super().__init__()
+        embeddings: Tensor = encoder.get_input_embeddings().weight
+        hidden = int(encoder.config.hidden_size)
+        self.layers = nn.Sequential(
+            nn.Linear(hidden, embeddings.shape[1]), nn.GELU(), nn.LayerNorm(embeddings.shape[1])
+        )
+        self.bias = nn.Parameter(torch.zeros(len(embeddings)))
+        self.embeddings: nn.Parameter = encoder.get_input_embeddings().weight  # the same: they learn together
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Shape: ``[guess, hidden]`` to ``[guess, vocabulary]``."""
+        return nn.functional.linear(self.layers(hidden), self.embeddings, self.bias)
+
+    def whole(self, encoder: nn.Module) -> Any:
+        """The encoder alone: there is no place for the head."""
+        return encoder
+
+
+def load_masked(name: str) -> MaskedEncoder:
+    """An encoder with its head; a head that its folder does not hold is new, with weights drawn at random.
+
+    Raises:
+        ModelError: it cannot be used: it has no mask piece, it is no encoder by itself, its weights are no safetensors.
+    """
+    folder = folder_of(name)
+    settings = read_settings(folder)
+    tokenizer = read_tokenizer(folder)
+    if tokenizer.mask_token_id is None:
+        what = f"{type(tokenizer).__name__} has no mask piece, so nothing can be hidden from this encoder"
+        raise ModelError(what, path=folder, advice="Name an encoder that was pretrained by guessing, such as a BERT.")
+    encoder, tokenizer = load(name)
+    return with_head(encoder, tokenizer, settings, folder)
+
+
+def with_head(encoder: nn.Module, tokenizer: Any, settings: Any, folder: Path) -> MaskedEncoder:
+    """An encoder with the head that its folder holds, or a new one."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
+
+    if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
+        return MaskedEncoder(encoder, OwnHead(encoder), tokenizer, pretrained=False)
+    check_weights(folder, str(folder))
+    with quiet():
+        try:
+            model, report = AutoModelForMaskedLM.from_pretrained(
+                folder,
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
+        except Exception as error:  # of a file that somebody else wrote, and a library that tells in many ways
+            raise ModelError(f"the encoder's head cannot be loaded ({first_line(error)})", path=folder) from error
+    prefix = f"{model.base_model_prefix}."
+    own = {name for name, _ in model.named_parameters() if not name.startswith(prefix)}
+    pretrained = not own & set(report["missing_keys"])
+    try:
+        head: OwnHead | GivenHead = GivenHead(model, encoder)
+        _try(head, encoder, tokenizer)
+    except Exception:  # a head of another make than all that are known
+        head, pretrained = OwnHead(encoder), False
+    return MaskedEncoder(encoder, head, tokenizer, pretrained=pretrained)
+
+
+def _try(head: nn.Module, encoder: Any, tokenizer: Any) -> None:
+    """Raises an error if the head cannot be used by itself."""
+    with torch.no_grad():
+        found = head(torch.zeros(2, int(encoder.config.hidden_size)))
+    wanted = (2, len(encoder.get_input_embeddings().weight))
+    if tuple(found.shape) != wanted:
+        raise ModelError(f"the head gives scores of shape {tuple(found.shape)} instead of {wanted}")

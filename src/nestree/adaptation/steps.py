@@ -1,0 +1,201 @@
+"""Steps of an adaptation: made ready ahead, computed on whatever memory there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nestree.adaptation.head import MaskedEncoder
+from nestree.adaptation.windows import Guesses, Windows
+from nestree.threads import Ahead
+from nestree.training import machine
+from nestree.training.batching import AHEAD
+from nestree.training.errors import TrainingError
+from nestree.training.gradients import out_of_memory
+from nestree.training.recordings import Recordings
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of the optimizer learns from.
+
+    Attributes:
+        numbers: the windows of this process.
+        parts: the same, ready.
+        epoch: the pass that it belongs to, from 1.
+        count: guesses of all processes together.
+        budget: what the parts were made for.
+    """
+
+    numbers: np.ndarray
+    parts: tuple[Guesses, ...]
+    epoch: int
+    count: int
+    budget: int
+
+
+class Steps:
+    """Steps of all passes, the same in every run with the same seed, whatever was computed before.
+
+    Args:
+        windows: to learn from.
+        batch_size: windows in a step.
+        budget: pieces in one forward pass.
+        process: the number of this process, and how many there are.
+        for_gpu: whether to put tensors where a GPU can fetch them by itself.
+    """
+
+    def __init__(
+        self, windows: Windows, batch_size: int, budget: int, process: tuple[int, int], *, for_gpu: bool
+    ) -> None:
+        self._windows = windows
+        self._size = batch_size
+        self._process = process
+        self._for_gpu = for_gpu
+        self.budget = budget
+
+    @property
+    def in_epoch(self) -> int:
+        """Steps of a pass."""
+        return -(-len(self._windows) // self._size)
+
+    def __call__(self, first: int, last: int) -> Ahead[Step]:
+        """The steps from one to before another, made ready in a thread of their own."""
+        return Ahead(self._steps(first, last), AHEAD, "nestree-windows")
+
+    def _steps(self, first: int, last: int) -> Iterator[Step]:
+        plan: list[np.ndarray] = []
+        known = 0
+        for number in range(first, last):
+            epoch, at = number // self.in_epoch + 1, number % self.in_epoch
+            if epoch != known:
+                plan, known = self._windows.plan(epoch, self._size), epoch
+            yield self._step(plan[at], epoch)
+
+    def _step(self, numbers: np.ndarray, epoch: int) -> Step:
+        process, of = self._process
+        own, budget = numbers[process::of], self.budget
+        parts = self.parts(own, epoch)
+        count = sum(one.count for one in parts) if of == 1 else int(self._windows.hidden(numbers, epoch)[2].sum())
+        return Step(own, parts, epoch, max(1, count), budget)
+
+    def parts(self, numbers: np.ndarray, epoch: int) -> tuple[Guesses, ...]:
+        """Windows with hidden words in parts that fit the budget."""
+        made = (self._windows.batch(some, epoch) for some in self._windows.parts(numbers, self.budget))
+        return tuple(one.pinned() if self._for_gpu else one for one in made)
+
+
+class Learner:
+    """Computes loss and gradients of steps, part by part; in smaller parts where memory does not suffice.
+
+    Args:
+        model: whose gradients.
+        accelerator: where to compute.
+        steps: makes parts.
+        seed: of everything random.
+        say_once: tells people about a kind of thing, the first time.
+        recordings: where there are any, the work is recorded and replayed.
+    """
+
+    def __init__(
+        self,
+        model: MaskedEncoder,
+        accelerator: Any,
+        steps: Steps,
+        seed: int,
+        say_once: Callable[[str, str], bool],
+        recordings: Recordings | None,
+    ) -> None:
+        self._model = model
+        self._accelerator = accelerator
+        self._steps = steps
+        self._seed = seed
+        self._say_once = say_once
+        self._recordings = recordings
+
+    def add(self, step: Step, number: int) -> Tensor:
+        """Adds this process's gradients of a step; returns its part of the mean cost of a guess. Shape: ``[]``."""
+        parts = step.parts if step.budget <= self._steps.budget else self._steps.parts(step.numbers, step.epoch)
+        while True:
+            machine.seed_step(self._seed, number, self._accelerator.process_index)
+            try:
+                return self._of(parts, 1 / step.count)
+            except RuntimeError as error:
+                lacks_memory = self._can_go_on(error, parts)
+            if self._recordings is not None:
+                self._recordings.clear()
+            for weight in self._model.parameters():
+                weight.grad = None
+            if lacks_memory:
+                self._steps.budget = max(1, max(part.pieces.numel() for part in parts) // 2)
+                parts = self._steps.parts(step.numbers, step.epoch)
+
+    def _of(self, parts: tuple[Guesses, ...], share: float) -> Tensor:
+        device = self._accelerator.device
+        total = torch.zeros((), device=device)
+        for part in parts:
+            if self._recordings is None:
+                total += self._gradients(part.full, share, *(one.to(device, non_blocking=True) for one in part.tensors))
+                continue
+
+            def work(share: float | Tensor, *tensors: Tensor, full: bool = part.full) -> Tensor:
+                return self._gradients(full, share, *tensors)
+
+            key = (part.pieces.shape, part.places.shape, part.full)
+            loss = self._recordings.run(key, work, share, *part.tensors)
+            assert loss is not None
+            total += loss
+        return total
+
+    def _gradients(self, full: bool, share: float | Tensor, *tensors: Tensor) -> Tensor:
+        pieces, attention, places, targets = tensors
+        with self._accelerator.autocast():
+            loss: Tensor = self._model(pieces, attention, places, targets, full) * share
+        self._accelerator.backward(loss)
+        return loss.detach()
+
+    def _can_go_on(self, error: RuntimeError, parts: tuple[Guesses, ...]) -> bool:
+        """Whether smaller parts would help (True), or trying again (False); raises what cannot be helped."""
+        if machine.lacks_determinism(error):
+            what = str(error).partition(". ")[0]
+            if not self._say_once("determinism", f"{what}: runs with the same seed may differ in the last digits"):
+                raise error
+            machine.allow_what_has_none()
+            return False
+        if not out_of_memory(error):
+            raise error
+        if all(len(part.pieces) == 1 for part in parts):
+            raise TrainingError(
+                "memory does not suffice for one window. Use a smaller length, or a smaller encoder."
+            ) from error
+        if self._accelerator.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self._say_once("memory", "memory does not suffice for a batch: it goes in smaller parts from now on")
+        return True
+
+
+@torch.no_grad()
+def cost_of(model: MaskedEncoder, windows: Windows, accelerator: Any, budget: int) -> float:
+    """The mean cost of a guess of held-out text, in nats; what is hidden is the same every time."""
+    device, total, count = accelerator.device, 0.0, 0
+    own = np.arange(accelerator.process_index, len(windows), accelerator.num_processes)
+    model.eval()
+    try:
+        for numbers in windows.parts(own, budget) if len(own) else ():
+            part = windows.batch(numbers, 0)
+            with accelerator.autocast():
+                tensors = [one.to(device) for one in part.tensors]
+                total += float(model(*tensors, part.full))
+            count += part.count
+    finally:
+        model.train()
+    sums = torch.tensor([total, float(count)], dtype=torch.float64).to(device, torch.float32)
+    if accelerator.num_processes > 1:
+        sums = accelerator.reduce(sums, reduction="sum")
+        total, count = float(sums[0]), int(sums[1])
+    return total / max(1, count)

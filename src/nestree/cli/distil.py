@@ -1,0 +1,143 @@
+"""``nestree distil``: one student that learns from annotation and from other models."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nestree.cli import common
+from nestree.cli.train import PRESETS, config_of, corpus_of, say_result
+from nestree.data.errors import DataError
+
+if TYPE_CHECKING:
+    from nestree.training import TrainConfig
+    from nestree.training.distillation import DistilConfig
+
+EXAMPLE = """\
+examples:
+  nestree distil runs/together letters.txt --train train.jsonl --dev dev.jsonl --output runs/student
+  nestree distil runs/five/seed-* --train train.jsonl --dev dev.jsonl --output runs/student --encoder minilm
+  nestree distil --output runs/student --resume
+"""
+
+
+def add_commands(commands: Any, *, settings: bool) -> None:
+    """Adds ``distil``. ``settings``: with a flag for every key of TrainConfig and DistilConfig."""
+    parser = commands.add_parser(
+        "distil",
+        help="train one model on annotated and raw text, with what other models say of it",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "inputs",
+        metavar="TEACHER|TEXT",
+        type=Path,
+        nargs="*",
+        help="folders of models to learn from, and raw text: .txt, or corpora whose annotation is not looked at",
+    )
+    parser.add_argument("--train", type=Path, nargs="+", default=[], metavar="TRAIN", help="annotated text")
+    parser.add_argument("--dev", type=Path, metavar="DEV", help="annotated text that decides which epoch is best")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for the student and the run")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML: any of the keys below")
+    parser.add_argument("--preset", choices=PRESETS, help="settings to start from; the last three are the paper's")
+    parser.add_argument("--text", action="store_true", dest="plain", help="raw text is plain, whatever its ending")
+    parser.add_argument("--resume", action="store_true", help="go on with the run that is in DIR")
+    parser.add_argument("--force", action="store_true", help="replace a run that is in DIR")
+    common.add_reading(parser)
+    parser.set_defaults(run=_distil, seeds=None)
+    if settings:
+        from nestree.training.config import TrainConfig
+        from nestree.training.distillation import DistilConfig
+
+        common.add_keys(parser, DistilConfig)
+        common.add_keys(parser, TrainConfig)
+
+
+def _distil(options: argparse.Namespace) -> int:
+    from nestree.training import train
+    from nestree.training.distillation import Distillation
+    from nestree.training.folder import RunFolder
+    from nestree.training.machine import is_first_process
+
+    if options.resume and options.force:
+        raise DataError("--resume goes on with a run and --force replaces it: choose one")
+    folder = RunFolder(options.output)
+    begun = options.resume and folder.begun
+    if not options.resume and not options.force:
+        folder.check_empty()  # before anything slow
+    known = folder.run.get("objective", {}) if begun else {}
+    teachers = [path for path in options.inputs if _is_model(path)] or [Path(one) for one in known.get("teachers", ())]
+    if not teachers:
+        raise DataError("there is no teacher", advice="Name folders of models to learn from; see --help.")
+    for path in teachers:
+        common.check_model(path)
+    own, config = _settings(options, known)
+    if config.loss != "treecrf":
+        raise DataError("a student has trees: loss = treecrf", advice="Leave --loss out.")
+    corpus = corpus_of(options, config)
+    raw, source = _raw(options, config, known)
+    objective = Distillation(teachers, corpus.sentences, raw, corpus.labels, own)
+    objective.source = {"raw": source, "settings": own.as_dict()}
+    more = replace(corpus, sentences=(*corpus.sentences, *(_sentence(words) for words in raw)))
+    result = train(more, options.output, config, resume=options.resume, force=options.force, objective=objective)
+    if is_first_process():
+        say_result(result, options.output)
+    return 0
+
+
+def _is_model(path: Path) -> bool:
+    return (path / "nestree.json").is_file()
+
+
+def _sentence(words: tuple[str, ...]) -> Any:
+    from nestree.training.data import Sentence
+
+    return Sentence(words, ())
+
+
+def _settings(options: argparse.Namespace, known: dict[str, Any]) -> tuple[DistilConfig, TrainConfig]:
+    """Those of the distillation, and those of the training."""
+    from nestree.settings import read_settings
+    from nestree.training.distillation import DistilConfig
+
+    names = [one.name for one in fields(DistilConfig)]
+    flags = common.chosen_keys(options)
+    own = {name: flags.pop(name) for name in names if name in flags}
+    from_file = read_settings(options.config) if options.config else {}
+    from_file = {name: value for name, value in from_file.items() if name in names}
+    try:
+        distil = DistilConfig().updated(known.get("settings", {})).updated(from_file, str(options.config))
+        distil = distil.updated(own, "the command line")
+    except ValueError as error:
+        raise DataError(str(error).removesuffix(".")) from None
+    return distil, config_of(options, flags, names)
+
+
+def _raw(
+    options: argparse.Namespace, config: TrainConfig, known: dict[str, Any]
+) -> tuple[list[tuple[str, ...]], dict[str, Any]]:
+    """Sentences of raw text, and how to read them again."""
+    from nestree.adaptation.text import read_text
+    from nestree.training.distillation import MOST_WORDS
+    from nestree.training.machine import is_first_process
+
+    paths = [path for path in options.inputs if not _is_model(path)]
+    how = {"format_name": options.format, "options": common.pairs(options.set), "plain": options.plain}
+    if not paths:
+        how = dict(known.get("raw") or {})
+        paths = how.pop("paths", [])
+    if not paths:
+        return [], {}
+    text = read_text(paths, config.splitter, **how)
+    found = [words for words in text.sentences if len(words) <= MOST_WORDS]
+    if is_first_process():
+        for one in text.files:
+            common.say(f"{one['file']}: read as {one['format']}, {one['sentences']:,} sentences of raw text")
+        common.say_report(text.report)
+        if len(found) < len(text.sentences):
+            left = len(text.sentences) - len(found)
+            common.say(f"note: {left:,} sentences of raw text with more than {MOST_WORDS} words are left out")
+    return found, dict(text.source)

@@ -1,0 +1,273 @@
+"""Learning from other models: the exact Kullback-Leibler divergence between two TreeCRFs, beside the ordinary loss.
+
+The loss of a sentence is ``(1 - alpha) · L + alpha · T² · KL(teacher || student)``, both distributions over trees at
+temperature T; of raw text, which has no L, the second term alone. Latent labels are summed out on both sides. With the
+teacher's marginals μ and entropy H, the divergence is ``log Z - Σ μ·s - H`` for the student's log potentials s
+(:meth:`nestree.crf.TreeCRF.surprise`): the teacher is asked once for each sentence, and what it says is kept in a file,
+as long as that is not too large.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nestree.adaptation.text import fingerprint as text_fingerprint
+from nestree.crf import PartialTrees, TreeCRF
+from nestree.model import NestedNER
+from nestree.model.batching import by_work
+from nestree.model.ensemble import aligned_potentials
+from nestree.model.folder import model_fingerprint, read_folder
+from nestree.model.pieces import Batch, Cut
+from nestree.prediction.reading import budget_for, readable
+from nestree.settings import Settings, key
+from nestree.training.data import Sentence
+from nestree.training.errors import TrainingError
+from nestree.training.folder import write_text
+from nestree.training.objective import Objective
+
+MARGINALS, ABOUT = "teacher.f32", "teacher.json"
+MOST_WORDS = 256
+"""Longer sentences of raw text are left out: their charts would take most of the time and room."""
+
+
+@dataclass(frozen=True)
+class DistilConfig(Settings):
+    """The settings of a distillation; ``nestree distil --help`` says what each means."""
+
+    alpha: float = key(0.5, "distillation", "weight of what the teacher says; the annotation has the rest")
+    temperature: float = key(1.0, "distillation", "divides the log potentials of teacher and student: more is softer")
+    cache_gb: float = key(8.0, "distillation", "keep what the teacher says in a file if it is no larger; else ask anew")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.not_negative("cache_gb")
+        if not 0 < self.alpha <= 1:
+            raise ValueError(f"alpha is {self.alpha}; it must be more than 0 and at most 1.")
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature is {self.temperature}; it must be finite and more than 0.")
+
+
+class Distillation(Objective):
+    """The loss of a model, and how far it is from a teacher.
+
+    Args:
+        teachers: folders of models; several are combined (:meth:`NestedNER.ensemble`).
+        annotated: the sentences of the corpus.
+        raw: sentences without annotation, which follow them.
+        labels: of the student.
+        config: all settings.
+
+    Raises:
+        TrainingError: a teacher has other labels than the student, or no trees.
+    """
+
+    def __init__(
+        self,
+        teachers: Sequence[str | PathLike[str]],
+        annotated: Sequence[Sentence],
+        raw: Sequence[Sequence[str]],
+        labels: Sequence[str],
+        config: DistilConfig,
+    ) -> None:
+        self._teachers = [Path(one) for one in teachers]
+        self._words = [one.words for one in annotated] + [tuple(one) for one in raw]
+        self._annotated, self._raw = len(annotated), len(raw)
+        self._labels = tuple(labels)
+        self._config = config
+        for path in self._teachers:
+            _check_teacher(path, self._labels)
+        self._kinds = len(self._labels) + 1
+        sizes = np.array([len(words) * (len(words) + 1) // 2 for words in self._words], dtype=np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.bytes = int(self._starts[-1]) * self._kinds * 4
+        self.recordable = self.bytes <= config.cache_gb * 1e9  # a teacher that is asked in steps has many shapes
+        self._fingerprints = [model_fingerprint(path) for path in self._teachers]
+        self._text = text_fingerprint(self._words[self._annotated :])
+        self._marginals: np.ndarray | None = None
+        self._entropies = np.zeros(len(self._words), dtype=np.float32)
+        self._asked: Teacher | None = None
+        self.source: dict[str, Any] = {}
+        """What ``run.json`` keeps besides, for whoever goes on with the run."""
+
+    def described(self) -> dict[str, Any]:
+        """Where the teachers are, and what must stay as it is."""
+        same = {"teachers": self._fingerprints, "raw": self._text, "alpha": self._config.alpha}
+        same |= {"temperature": self._config.temperature}
+        return {"teachers": [str(path.resolve()) for path in self._teachers], "same": same, **self.source}
+
+    def told(self) -> dict[str, Any]:
+        """For the model card."""
+        names = [path.resolve().name for path in self._teachers]
+        found = {"teachers": names, "alpha": self._config.alpha, "temperature": self._config.temperature}
+        return {"distillation": found | {"raw_sentences": self._raw}}
+
+    # --- What the teacher says ---
+
+    def prepare(self, folder: Path, accelerator: Any, say: Callable[[str], None]) -> None:
+        """Asks the teacher about every sentence, unless that was done before; or gets ready to ask in each step."""
+        what = f"what {len(self._teachers)} teachers say of {len(self._words):,} sentences ({self._raw:,} of raw text)"
+        if not self.recordable:
+            say(f"{what} would take {self.bytes / 1e9:.1f} GB: they are asked anew in each step, which takes longer")
+            self._asked = self._teacher(accelerator.device)
+            return
+        if accelerator.is_main_process and not self._is_there(folder):
+            say(f"{what} is kept in {folder / MARGINALS} ({self.bytes / 1e9:.2f} GB) as long as the run lasts")
+            self._ask(folder, self._teacher(accelerator.device))
+            if accelerator.device.type == "cuda":
+                torch.cuda.empty_cache()
+        accelerator.wait_for_everyone()
+        if not self._is_there(folder):
+            raise TrainingError(f"what the teachers say cannot be read from {folder}. All machines must share it.")
+        shape = (int(self._starts[-1]), self._kinds)
+        self._marginals = np.memmap(folder / MARGINALS, dtype=np.float32, mode="r", shape=shape)
+        self._entropies = np.array(json.loads((folder / ABOUT).read_text())["entropies"], dtype=np.float32)
+
+    def _teacher(self, device: torch.device) -> Teacher:
+        models = [NestedNER.from_pretrained(path) for path in self._teachers]
+        model = models[0] if len(models) == 1 else NestedNER.ensemble(models)
+        return Teacher(model.to(device).eval(), self._words, self._labels, self._config.temperature)
+
+    def _is_there(self, folder: Path) -> bool:
+        """Whether the file is there, whole, and of these teachers and sentences."""
+        try:
+            found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            return bool(found["of"] == self._key() and (folder / MARGINALS).stat().st_size == self.bytes)
+        except (OSError, ValueError, KeyError):
+            return False
+
+    def _key(self) -> dict[str, Any]:
+        sentences = text_fingerprint(self._words)
+        temperature = self._config.temperature
+        return {"teachers": self._fingerprints, "sentences": sentences, "temperature": temperature}
+
+    def _ask(self, folder: Path, teacher: Teacher) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        shape = (int(self._starts[-1]), self._kinds)
+        try:
+            file = np.memmap(folder / MARGINALS, dtype=np.float32, mode="w+", shape=shape)
+            for numbers in teacher.batches():
+                marginals, entropies = teacher.says(numbers)
+                for number, own, entropy in zip(numbers, marginals, entropies, strict=True):
+                    n = len(self._words[number])
+                    file[self._starts[number] : self._starts[number + 1]] = own[_upper(n)]
+                    self._entropies[number] = entropy
+            file.flush()
+        except OSError as error:
+            raise TrainingError(f"what the teachers say cannot be kept in {folder} ({error}). Make room.") from error
+        about = {"of": self._key(), "entropies": [float(one) for one in self._entropies]}
+        write_text(folder / ABOUT, json.dumps(about) + "\n")  # last: with it, the file is whole
+
+    def tensors(self, numbers: np.ndarray, n: int) -> tuple[Tensor, ...]:
+        """The teacher's marginals and entropies, and which sentences are annotated.
+
+        Shape: ``[batch, n, n, label]``, ``[batch]``, ``[batch]``
+        """
+        marginals = np.zeros((len(numbers), n, n, self._kinds), dtype=np.float32)
+        if self._asked is not None:
+            found, entropies = self._asked.says(numbers.tolist())
+            for at, own in enumerate(found):
+                marginals[at, : len(own), : len(own)] = own
+        else:
+            assert self._marginals is not None
+            entropies = self._entropies[numbers]
+            for at, number in enumerate(numbers.tolist()):
+                rows, columns = _upper(len(self._words[number]))
+                marginals[at, rows, columns] = self._marginals[self._starts[number] : self._starts[number + 1]]
+        annotated = (numbers < self._annotated).astype(np.float32)
+        return (
+            torch.from_numpy(marginals),
+            torch.from_numpy(np.asarray(entropies, dtype=np.float32)),
+            torch.from_numpy(annotated),
+        )
+
+    # --- The loss ---
+
+    def loss(self, model: NestedNER, batch: Batch, observed: PartialTrees, *more: Tensor) -> Tensor:
+        """The mean over sentences, annotated or not. Shape: ``[]``."""
+        marginals, entropies, annotated = more
+        scores = model(batch)
+        values = self._config.alpha * self.divergence(scores, batch.lengths, marginals, entropies)
+        if self._config.alpha < 1:
+            values = values + (1 - self._config.alpha) * annotated * model.losses(scores, batch.lengths, observed)
+        return values.mean()
+
+    def divergence(self, scores: Tensor, lengths: Tensor, marginals: Tensor, entropies: Tensor) -> Tensor:
+        """``T² · KL(teacher || student)``. Shape: ``[batch]``."""
+        temperature = self._config.temperature
+        aligned = aligned_potentials(scores, range(len(self._labels)))
+        crf = TreeCRF(aligned if temperature == 1 else aligned / temperature, lengths)
+        return temperature**2 * (crf.surprise(marginals) - entropies)
+
+    def finish(self, folder: Path) -> None:
+        """The file is not needed any more."""
+        self._marginals = None
+        for name in (MARGINALS, ABOUT):
+            (folder / name).unlink(missing_ok=True)
+
+
+class Teacher:
+    """A model that is asked about sentences.
+
+    Args:
+        model: on the device where it is to compute.
+        sentences: as words.
+        labels: in whose order it answers.
+        temperature: divides its log potentials.
+    """
+
+    def __init__(
+        self, model: NestedNER, sentences: Sequence[Sequence[str]], labels: Sequence[str], temperature: float
+    ) -> None:
+        self._model = model
+        self._order = [model.config.labels.index(label) for label in labels]
+        self._temperature = temperature
+        self._cuts: list[Cut] = [
+            cut
+            for first in range(0, len(sentences), 4096)
+            for cut in model.pieces.cut([readable(one) for one in sentences[first : first + 4096]])
+        ]
+
+    def batches(self) -> list[list[int]]:
+        """Numbers of sentences that are read together."""
+        return by_work(self._cuts, budget_for(self._model.device), 0.85)
+
+    @torch.inference_mode()
+    def says(self, numbers: Sequence[int]) -> tuple[list[np.ndarray], list[float]]:
+        """Marginals of each sentence, latent labels summed out, and entropies. Shape: ``[n, n, label]`` each."""
+        batch = self._model.pieces.together([self._cuts[number] for number in numbers]).to(self._model.device)
+        scores = aligned_potentials(self._model.potentials(batch), self._order) / self._temperature
+        crf = TreeCRF(scores, batch.lengths)
+        marginals = crf.marginals.float().cpu().numpy()
+        lengths = batch.lengths.tolist()
+        entropies: list[float] = crf.entropy.float().cpu().tolist()
+        return [marginals[at, :n, :n] for at, n in enumerate(lengths)], entropies
+
+
+@cache
+def _upper(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the spans of n words are in a square."""
+    return np.triu_indices(n)
+
+
+def _check_teacher(path: Path, labels: tuple[str, ...]) -> None:
+    """Raises a TrainingError if a student with these labels cannot learn from a model."""
+    config = read_folder(path).config
+    if config.loss != "treecrf":
+        raise TrainingError(f"{path}: a model with loss = {config.loss} has no trees to teach. Name another teacher.")
+    missing, more = sorted(set(labels) - set(config.labels)), sorted(set(config.labels) - set(labels))
+    if missing or more:
+        said = [f"does not know {', '.join(missing)}"] if missing else []
+        said += [f"knows {', '.join(more)}, which the training data does not have"] if more else []
+        raise TrainingError(
+            f"{path}: this teacher {' and '.join(said)}. A teacher has the labels of the annotated text, in any order."
+        )

@@ -1,0 +1,203 @@
+"""Adaptation: it learns, ends with the same weights however often it was stopped, and leaves an ordinary encoder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from nestree.adaptation import AdaptProgress
+from nestree.adaptation.progress import RoundResult
+from nestree.data.errors import DataError
+from nestree.encoders import adaptation_of
+from nestree.training.errors import TrainingError
+from tests.adaptation.cases import encoder, run, text_file
+
+
+class Told(AdaptProgress):
+    """Keeps what is told, and can do something after a step."""
+
+    def __init__(self, after: int = -1, do: object = None) -> None:
+        super().__init__(StringIO(), terminal=False)
+        self.rounds: list[RoundResult] = []
+        self._after, self._do, self._number = after, do, 0
+
+    @property
+    def text(self) -> str:
+        found = self._stream
+        assert isinstance(found, StringIO)
+        return found.getvalue()
+
+    def stepped(self, number: int, loss: float | None, speed: float | None) -> None:
+        self._number += 1
+        if self._number == self._after:
+            assert callable(self._do)
+            self._do()
+
+    def round(self, result: RoundResult) -> None:
+        super().round(result)
+        self.rounds.append(result)
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_it_learns_and_leaves_an_ordinary_encoder(tmp_path: Path) -> None:
+    told = Told()
+    result = run(tmp_path, progress=told, epochs=12)
+    assert result.after < 0.8 * result.before
+    assert told.rounds[-1].loss < told.rounds[0].loss
+    model = AutoModel.from_pretrained(tmp_path / "adapted")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "adapted")
+    vectors = model(**tokenizer("u x", return_tensors="pt")).last_hidden_state
+    assert vectors.isfinite().all()
+    before = AutoModel.from_pretrained(tmp_path / "encoder")
+    assert not torch.equal(before.embeddings.word_embeddings.weight, model.embeddings.word_embeddings.weight)
+
+
+def test_the_card_says_on_what_and_nothing_of_the_text(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    card = (tmp_path / "adapted" / "README.md").read_text()
+    assert f"{result.after:.2f}" in card
+    assert "| sentences | 60 |" in card
+    everything = card + "".join(path.read_text() for path in (tmp_path / "adapted" / "adaptation").glob("*.json"))
+    assert "efg" not in everything
+    known = adaptation_of(str(tmp_path / "adapted"))
+    assert known is not None
+    assert known["sentences"] == 60
+    assert adaptation_of(str(tmp_path / "encoder")) is None
+
+
+def test_little_text_is_said(tmp_path: Path) -> None:
+    told = Told()
+    run(tmp_path, progress=told, epochs=1)
+    assert "words are little text" in told.text
+
+
+def test_stopped_and_resumed_it_ends_with_the_same_weights(tmp_path: Path) -> None:
+    run(tmp_path, "whole")
+
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    told = Told(after=5, do=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, "stopped", progress=told)
+    assert "--resume goes on from there" in told.text
+    assert not (tmp_path / "stopped" / "model.safetensors").exists()
+    again = Told()
+    run(tmp_path, "stopped", progress=again, resume=True)
+    assert "going on after step 5" in again.text
+    assert weights(tmp_path / "stopped") == weights(tmp_path / "whole")
+    assert not (tmp_path / "stopped" / "adaptation" / "checkpoints").exists()
+
+
+def test_after_a_crash_it_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+    run(tmp_path, "whole")
+
+    def crash() -> None:
+        raise ZeroDivisionError
+
+    for after in (6, 4):
+        with pytest.raises(ZeroDivisionError):
+            run(tmp_path, "crashed", progress=Told(after=after, do=crash), resume=True)
+    run(tmp_path, "crashed", resume=True)
+    assert weights(tmp_path / "crashed") == weights(tmp_path / "whole")
+    whole, crashed = (
+        (tmp_path / name / "adaptation" / "metrics.jsonl").read_text().splitlines() for name in ("whole", "crashed")
+    )
+    assert [json.loads(one)["perplexity"] for one in whole] == [json.loads(one)["perplexity"] for one in crashed]
+
+
+def test_parts_do_not_matter(tmp_path: Path) -> None:
+    # Without dropout the same gradients, but for rounding.
+    encoder(tmp_path / "encoder")
+    path = tmp_path / "encoder" / "config.json"
+    values = json.loads(path.read_text()) | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    path.write_text(json.dumps(values))
+    results = [run(tmp_path, str(budget), budget=budget, epochs=2).after for budget in (10_000, 40)]
+    assert results[0] == pytest.approx(results[1], rel=1e-3)
+
+
+def test_a_finished_one_is_not_done_again(tmp_path: Path) -> None:
+    first = run(tmp_path)
+    told = Told()
+    again = run(tmp_path, progress=told, resume=True)
+    assert "nothing is left to do" in told.text
+    assert again == first
+
+
+def test_patience_ends_it_and_the_best_is_kept(tmp_path: Path) -> None:
+    told = Told()
+    result = run(tmp_path, progress=told, epochs=30, rounds=30, lr=1.0, head_lr=1.0, patience=2, clip=0.0, head=True)
+    assert "no better perplexity for 2 rounds: stopped" in told.text
+    assert result.after == min(result.before, *(one.perplexity for one in told.rounds))
+
+
+def test_what_does_not_help_leaves_the_encoder_as_it_was(tmp_path: Path) -> None:
+    told = Told()
+    result = run(tmp_path, progress=told, lr=5.0, clip=0.0, warmup=0.0, patience=1, head=True)
+    assert result.round == 0
+    assert "this text does not help it" in told.text
+    before = AutoModel.from_pretrained(tmp_path / "with-head")
+    after = AutoModel.from_pretrained(tmp_path / "adapted")
+    assert torch.equal(before.embeddings.word_embeddings.weight, after.embeddings.word_embeddings.weight)
+
+
+def test_divergence_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"diverged\. Lower lr"):
+        run(tmp_path, lr=1e4, clip=0.0, warmup=0.0, head=True)
+
+
+# --- What is refused -------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_taken(tmp_path: Path) -> None:
+    run(tmp_path, epochs=1)
+    with pytest.raises(TrainingError, match="holds an adaptation already"):
+        run(tmp_path, epochs=1)
+    run(tmp_path, epochs=1, seed=1, force=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    for force in (False, True):
+        with pytest.raises(TrainingError, match="holds something that is no adaptation"):
+            run(tmp_path, "other", force=force)
+    with pytest.raises(TrainingError, match="is the encoder itself"):
+        run(tmp_path, "encoder", force=True)
+
+
+def test_other_settings_or_other_text_cannot_go_on(tmp_path: Path) -> None:
+    run(tmp_path, epochs=1)
+    with pytest.raises(TrainingError, match="epochs was 1 and is 2"):
+        run(tmp_path, epochs=2, resume=True)
+    from nestree.adaptation import adapt, read_text
+    from tests.adaptation.cases import settings
+
+    config = settings(epochs=1)
+    other = read_text([text_file(tmp_path / "other.txt", seed=3)], config.splitter)
+    with pytest.raises(TrainingError, match="not the text"):
+        adapt(str(tmp_path / "encoder"), other, tmp_path / "adapted", config, resume=True)
+
+
+def test_no_text_and_text_that_cannot_be_read(tmp_path: Path) -> None:
+    from nestree.adaptation import read_text
+    from nestree.data import Splitter
+
+    (tmp_path / "empty.txt").write_text(" \n\n")
+    with pytest.raises(DataError, match="there is no text"):
+        read_text([tmp_path / "empty.txt"], Splitter())
+    (tmp_path / "latin.txt").write_bytes("Käse".encode("latin-1"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_text([tmp_path / "latin.txt"], Splitter())
+    with pytest.raises(DataError, match="no such file"):
+        read_text([tmp_path / "missing.txt"], Splitter())
+    (tmp_path / "notes.md").write_text("Some words.\n")
+    with pytest.raises(DataError, match="Is it plain text\\? Then use --text"):
+        read_text([tmp_path / "notes.md"], Splitter())

@@ -1,0 +1,102 @@
+"""Text of any kind as sentences of words, and the commands around it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from nestree.adaptation import read_text
+from nestree.adaptation.text import of_documents
+from nestree.cli.main import main
+from nestree.data import Splitter, read
+from tests.adaptation.cases import encoder, text_file
+from tests.training.cases import corpus_file
+
+FLAGS = ["--epochs", "2", "--rounds", "2", "--batch-size", "4", "--length", "32", "--device", "cpu"]
+
+
+def test_plain_text_is_split_as_the_tagger_splits_it(tmp_path: Path) -> None:
+    text = "Dr. Smith came. He left,\nsoon.\n\nThe end.\n"
+    (tmp_path / "a.txt").write_text(text)
+    with gzip.open(tmp_path / "b.txt.gz", "wt") as stream:
+        stream.write(text)
+    plain = read_text([tmp_path / "a.txt"], Splitter())
+    tokens, sentences = Splitter()(text.rstrip("\n"))
+    words = [text[one.start : one.end] for one in tokens]
+    assert plain.sentences == tuple(tuple(words[start:end]) for start, end in sentences)
+    assert read_text([tmp_path / "b.txt.gz"], Splitter()).fingerprint == plain.fingerprint
+    assert read_text([tmp_path], Splitter()).sentences == plain.sentences * 2  # a folder of texts
+
+
+def test_long_texts_are_read_in_parts(tmp_path: Path) -> None:
+    lines = [f"Line number {at} is here." for at in range(20_000)]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    found = read_text([tmp_path / "a.txt"], Splitter(sentences="lines"))
+    assert len(found.sentences) == 20_000
+    assert found.sentences[-1] == ("Line", "number", "19999", "is", "here", ".")
+
+
+def test_corpora_give_their_words(tmp_path: Path) -> None:
+    path = corpus_file(tmp_path / "c.jsonl")
+    found = read_text([path], Splitter())
+    lines = path.read_text().splitlines()
+    assert [list(one) for one in found.sentences] == [json.loads(line)["tokens"] for line in lines]
+    assert of_documents(read(path), Splitter(), "c.jsonl", "jsonl").fingerprint == found.fingerprint
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, text = encoder(tmp_path / "encoder"), text_file(tmp_path / "text.txt")
+    target = tmp_path / "out"
+    command = ["adapt", str(folder), str(text), "--output", str(target), *FLAGS]
+    assert main(command) == 0
+    assert "next: nestree train" in capsys.readouterr().err
+    assert main(command) == 2
+    assert "holds an adaptation already" in capsys.readouterr().err
+    assert main(["adapt", "--output", str(target), "--resume"]) == 0
+    assert "nothing is left to do" in capsys.readouterr().err
+    assert main([*command, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--resume"], "ENCODER is missing"),
+        (["minilm"], "TEXT is missing"),
+        (["minilm", "a.txt", "--resume", "--force"], "choose one"),
+        (["minilm", "missing.txt"], "there is no such file"),
+        (["minilm", "missing.txt", "--mask", "1.5"], "mask is 1.5"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    tmp_path: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["adapt", *arguments, "--output", str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_unknown_keys_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.toml").write_text("epoch = 3\n")
+    flags = ["--output", str(tmp_path / "out"), "--config", str(tmp_path / "c.toml")]
+    assert main(["adapt", "minilm", "text.txt", *flags]) == 2
+    assert "unknown key 'epoch'. Did you mean 'epochs'? Known are words" in capsys.readouterr().err
+
+
+def test_train_adapts_in_one_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = encoder(tmp_path / "encoder")
+    train, dev = corpus_file(tmp_path / "train.jsonl"), corpus_file(tmp_path / "dev.jsonl", 8, 1)
+    flags = ["--dev", str(dev), "--encoder", str(folder), "--output", str(tmp_path / "run"), "--epochs", "1"]
+    flags += ["--device", "cpu", "--no-tensorboard", "--adapt-on", "train", str(text_file(tmp_path / "more.txt"))]
+    chosen = ["--adapt-set", "epochs=2", "--adapt-set", "rounds=2", "--adapt-set", "batch_size=4"]
+    assert main(["train", str(train), *flags, "--adapt-set", "epoch=2"]) == 2
+    assert "unknown key 'epoch'" in capsys.readouterr().err
+    assert main(["train", str(train), *flags, *chosen]) == 0
+    run = json.loads((tmp_path / "run" / "adapted" / "adaptation" / "result.json").read_text())
+    assert [one["file"] for one in run["text"]["files"]] == ["train.jsonl", "more.txt"]
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "adaptation.words" in card
+    assert json.loads((tmp_path / "run" / "nestree.json").read_text())["model"]["encoder"].endswith("adapted")
+    assert main(["train", str(train), *flags, *chosen, "--resume"]) == 0
+    assert main(["train", "--output", str(tmp_path / "run"), "--resume"]) == 0

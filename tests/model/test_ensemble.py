@@ -1,0 +1,245 @@
+"""Combined models: the mean of what members say, exactly, wherever a model works."""
+
+from __future__ import annotations
+
+import json
+import string
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
+from nestree import NestedNER
+from nestree.cli.main import main
+from nestree.data import Document
+from nestree.export.exporting import export
+from nestree.model import ModelConfig, ModelError
+from nestree.model.ensemble import EnsembleNER, averaged
+from nestree.prediction.suggestions import suggest
+from tests.crf.brute_force import EveryTree
+from tests.model import tiny
+
+WORDS = [["ab", "c", "defg"], ["h"], ["ij", "klm", "n", "op"]]
+TEXTS = ["Ab c defg, hi.", "J klm n op. Qr st uvw xyz.", ""]
+
+
+def member(folder: Path, seed: int, **settings: Any) -> NestedNER:
+    """A small model with other weights."""
+    model = tiny.model(folder, **settings)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return model.eval()
+
+
+def other_encoder(folder: Path) -> tuple[nn.Module, Any]:
+    """Of another width, whose pieces are other ones."""
+    folder.mkdir()
+    ends = [f"##{one}{two}" for one in string.ascii_lowercase for two in string.ascii_lowercase[:9]]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase, *ends]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    settings = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+    )
+    torch.manual_seed(5)
+    return BertModel(settings, add_pooling_layer=False), BertTokenizerFast(vocab=str(folder / "vocab.txt"))
+
+
+def found(model: NestedNER, **options: Any) -> list[list[tuple[Any, ...]]]:
+    return [
+        [(one.start, one.end, one.label, round(one.score, 4)) for one in prediction]
+        for prediction in model.predict(TEXTS, **options)
+    ]
+
+
+def trees(model: NestedNER) -> list[list[tuple[Any, ...]]]:
+    return [
+        [(node.start, node.end, node.label, round(node.score, 4)) for tree in one.trees or () for node in tree]
+        for one in model.predict(TEXTS, trees=True)
+    ]
+
+
+@pytest.mark.parametrize("settings", [{"gain": 2.0}, {"latent_labels": 3, "decoding": "mbr"}, {"loss": "local"}])
+def test_a_model_with_itself_is_that_model(tmp_path: Path, settings: dict[str, Any]) -> None:
+    model = member(tmp_path, 1, **settings)
+    both = NestedNER.ensemble([model, model])
+    assert found(both) == found(model)
+    assert found(both, threshold=0.1) == found(model, threshold=0.1)
+    if "loss" not in settings:
+        assert trees(both) == trees(model)
+
+
+def test_potentials_are_the_mean(tmp_path: Path) -> None:
+    one, two = member(tmp_path, 1, gain=2.0), member(tmp_path, 2, gain=3.0)
+    two.config = replace(two.config, temperature=0.5)
+    both = NestedNER.ensemble([one, two])
+    together = both.potentials(both.pieces(WORDS))
+    wanted = (one.potentials(one.pieces(WORDS)) + two.potentials(two.pieces(WORDS))) / 2
+    for at, words in enumerate(WORDS):
+        n = len(words)
+        assert torch.allclose(together[at, :n, :n], wanted[at, :n, :n], atol=1e-5)
+
+
+def test_it_is_the_geometric_mean_of_distributions_over_trees(tmp_path: Path) -> None:
+    models = [member(tmp_path, seed, latent_labels=1) for seed in (1, 2, 3)]
+    both = NestedNER.ensemble(models)
+    words = [WORDS[2]]
+    spaces = [EveryTree(model.potentials(model.pieces(words))[0].double()) for model in (*models, both)]
+    logs = [torch.log_softmax(space.tree_scores, 0) for space in spaces]
+    mean = torch.log_softmax(torch.stack(logs[:3]).mean(0), 0)
+    assert torch.allclose(mean, logs[3], atol=1e-5)
+
+
+def test_labels_may_stand_in_any_order(tmp_path: Path) -> None:
+    one = member(tmp_path, 1)
+    two = member(tmp_path, 2)
+    turned = member(tmp_path, 2)
+    turned.config = replace(turned.config, labels=turned.config.labels[::-1])
+    with torch.no_grad():
+        for name in ("bilinear", "linear", "bias"):
+            weight = getattr(turned.scorer, name)
+            axis = 0 if name == "bilinear" else weight.dim() - 1
+            order = torch.tensor([1, 0, 2])
+            weight.copy_(weight.index_select(axis, order))
+    assert found(NestedNER.ensemble([one, turned])) == found(NestedNER.ensemble([one, two]))
+
+
+def test_encoders_and_tokenizers_may_differ(tmp_path: Path) -> None:
+    one = member(tmp_path, 1)
+    other = NestedNER(ModelConfig(tiny.LABELS), *other_encoder(tmp_path / "other")).eval()
+    both = NestedNER.ensemble([one, other])
+    assert both.pieces.limit == 32
+    together = both.potentials(both.pieces(WORDS))
+    for at, words in enumerate(WORDS):
+        n = len(words)
+        alone = [model.potentials(model.pieces([words]))[0] for model in (one, other)]
+        assert torch.allclose(together[at, :n, :n], (alone[0] + alone[1]) / 2, atol=1e-5)
+    both.save_pretrained(tmp_path / "both")
+    assert found(NestedNER.from_pretrained(tmp_path / "both")) == found(both)
+
+
+def test_members_of_a_combined_model_count_alike(tmp_path: Path) -> None:
+    models = [member(tmp_path, seed) for seed in (1, 2, 3)]
+    nested = NestedNER.ensemble([NestedNER.ensemble(models[:2]), models[2]])
+    assert found(nested) == found(NestedNER.ensemble(models))
+
+
+def test_saved_and_loaded_it_finds_the_same(tmp_path: Path) -> None:
+    both = NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2)])
+    both.config = replace(both.config, temperature=0.7)
+    both.save_pretrained(tmp_path / "both", metrics={"dev": {"micro": {"f1": 0.5}}})
+    again = NestedNER.from_pretrained(tmp_path / "both")
+    assert isinstance(again, EnsembleNER)
+    assert again.config == both.config
+    assert found(again) == found(both)
+    assert again.metrics["dev"]["micro"]["f1"] == 0.5
+    card = (tmp_path / "both" / "README.md").read_text()
+    assert "| combined | potentials |" in card
+    assert not list((tmp_path / "both").rglob("*.bin"))
+    again.config = replace(again.config, temperature=0.9)
+    again.save_pretrained(tmp_path / "both")  # over itself, as after calibration
+    assert NestedNER.from_pretrained(tmp_path / "both").config.temperature == 0.9
+    NestedNER.ensemble([member(tmp_path, 4)] * 3).save_pretrained(tmp_path / "both")
+    assert len(list((tmp_path / "both" / "members").iterdir())) == 3
+
+
+def test_a_mixture_of_two_is_noticed(tmp_path: Path) -> None:
+    NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2)]).save_pretrained(tmp_path / "both")
+    member(tmp_path, 3, smoothing=0.5).save_pretrained(tmp_path / "both" / "members" / "01")
+    with pytest.raises(ModelError, match="belong to other settings"):
+        NestedNER.from_pretrained(tmp_path / "both")
+
+
+def test_what_to_annotate_next(tmp_path: Path) -> None:
+    both = NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2)])
+    documents = [both.config.splitter.split(Document(text, id=str(at))) for at, text in enumerate(TEXTS[:2])]
+    assert len(list(suggest(both, documents, k=1))) == 1
+
+
+# --- What does not go together ---------------------------------------------------------------------------------------
+
+
+def test_other_labels_are_named(tmp_path: Path) -> None:
+    other = NestedNER(ModelConfig(("ORG", "GPE")), *tiny.encoder(tmp_path))
+    with pytest.raises(ModelError, match=r"model 2 has other labels .* does not know PER and knows GPE"):
+        NestedNER.ensemble([member(tmp_path, 1), other])
+
+
+def test_other_kinds_of_models_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="another loss"):
+        NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2, loss="local")])
+    with pytest.raises(ModelError, match="1 models cannot be combined"):
+        NestedNER.ensemble([member(tmp_path, 1)])
+
+
+def test_it_is_not_trained_and_not_exported(tmp_path: Path) -> None:
+    both = NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2)])
+    with pytest.raises(ModelError, match="cannot be trained"):
+        both.loss(None, None)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="cannot be exported"):
+        export(both, tmp_path / "onnx")
+
+
+# --- The mean of weights ---------------------------------------------------------------------------------------------
+
+
+def test_weights_are_the_mean(tmp_path: Path) -> None:
+    models = [member(tmp_path, seed) for seed in (1, 2, 3)]  # from one start: they differ by little
+    made = averaged(models)
+    for name, value in made.state_dict().items():
+        wanted = torch.stack([model.state_dict()[name] for model in models]).mean(0)
+        assert torch.allclose(value, wanted, atol=1e-6), name
+    assert made.trained_with["combined"] == "weights"
+
+
+def test_weights_of_other_starts_or_makes_have_no_mean(tmp_path: Path) -> None:
+    torch.manual_seed(99)
+    other = NestedNER(ModelConfig(tiny.LABELS), *tiny.encoder(tmp_path))
+    torch.manual_seed(98)
+    fresh = NestedNER(ModelConfig(tiny.LABELS), *other_encoder(tmp_path / "other"))
+    with torch.no_grad():
+        other.scorer.start[1].weight.normal_()
+    with pytest.raises(ModelError, match="did not begin with the same weights"):
+        averaged([member(tmp_path, 1), other])
+    with pytest.raises(ModelError, match="made in another way"):
+        averaged([member(tmp_path, 1), fresh])
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = []
+    for seed in (1, 2):
+        member(tmp_path, seed).save_pretrained(tmp_path / str(seed))
+        folders.append(str(tmp_path / str(seed)))
+    target = tmp_path / "both"
+    assert main(["combine", *folders, "--output", str(target)]) == 0
+    assert main(["combine", *folders, "--output", str(target)]) == 2
+    assert "something in this folder already" in capsys.readouterr().err
+    assert main(["combine", *folders, "--output", str(target), "--force"]) == 0
+    assert main(["combine", *folders, "--output", str(target), "--force", "--how", "weights"]) == 2
+    assert main(["combine", *folders, "--output", str(tmp_path / "mean"), "--how", "weights"]) == 0
+    assert json.loads((tmp_path / "mean" / "nestree.json").read_text())["training"]["combined"] == "weights"
+    assert main(["combine", *folders, "--output", folders[0]]) == 2
+    gold = tmp_path / "gold.jsonl"
+    tokens = {"tokens": ["ab", "c", "d"], "entities": [{"start": 0, "end": 2, "label": "ORG"}]}
+    gold.write_text(json.dumps(tokens) + "\n")
+    for command in (
+        ["evaluate", str(target), str(gold), "--device", "cpu"],
+        ["predict", str(target), str(gold), "--device", "cpu"],
+        ["calibrate", str(target), str(gold), "--device", "cpu"],
+        ["draw", str(target), "Ab c d."],
+        ["suggest", str(target), str(gold), "-k", "1", "--device", "cpu"],
+    ):
+        assert main(command) == 0, (command, capsys.readouterr().err)

@@ -1,0 +1,188 @@
+"""Distillation: the exact divergence, a student that comes nearer to its teacher, runs that go on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nestree import NestedNER
+from nestree.cli.main import main
+from nestree.crf import TreeCRF
+from nestree.model.ensemble import aligned_potentials
+from nestree.training import Result, TrainConfig, train
+from nestree.training.data import Corpus, Sentence
+from nestree.training.distillation import ABOUT, MARGINALS, DistilConfig, Distillation
+from nestree.training.errors import TrainingError
+from nestree.training.machine import start as start_machine
+from tests.training.cases import command, corpus, corpus_file, encoder, finish, run, settings, start, steps
+
+RAW = [("u", "x", "y", "a"), ("d", "bc"), ("u", "xx", "y")] * 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two trained models."""
+    path = tmp_path_factory.mktemp("distil")
+    encoder(path / "encoder")
+    for seed in (0, 1):
+        run(path, f"teacher-{seed}", seed=seed, latent_labels=1 + seed)
+    return path
+
+
+def objective(folder: Path, found: Corpus, **others: Any) -> Distillation:
+    teachers = [folder / f"teacher-{seed}" for seed in (0, 1)]
+    return Distillation(teachers, found.sentences, RAW, found.labels, DistilConfig().updated(others))
+
+
+def distilled(folder: Path, name: str, *, resume: bool = False, train_settings: Any = None, **others: Any) -> Result:
+    config: TrainConfig = settings(folder, **(train_settings or {}))
+    found = corpus(folder, config)
+    with_raw = replace(found, sentences=(*found.sentences, *(Sentence(words, ()) for words in RAW)))
+    return train(with_raw, folder / name, config, resume=resume, objective=objective(folder, found, **others))
+
+
+def prepared(folder: Path, where: Path, **others: Any) -> tuple[Distillation, Corpus]:
+    config = settings(folder)
+    found = corpus(folder, config)
+    made = objective(folder, found, **others)
+    made.prepare(where, start_machine(config), lambda text: None)
+    return made, found
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+@pytest.mark.parametrize("cache_gb", [8.0, 0.0])
+def test_the_divergence_is_that_of_the_crfs(folder: Path, tmp_path: Path, temperature: float, cache_gb: float) -> None:
+    made, found = prepared(folder, tmp_path, temperature=temperature, cache_gb=cache_gb)
+    assert made.recordable is (cache_gb > 0)
+    assert (tmp_path / MARGINALS).exists() is (cache_gb > 0)
+    teacher = NestedNER.ensemble([folder / "teacher-0", folder / "teacher-1"])
+    student = NestedNER.from_pretrained(folder / "teacher-1")
+    words = [one.words for one in found.sentences] + RAW
+    numbers = np.array([3, len(words) - 1, 0])
+    chosen = [words[at] for at in numbers]
+    n = max(map(len, chosen)) + 3
+    tensors = made.tensors(numbers, n)
+    batch = student.pieces(chosen)
+    scores = student(batch).detach()
+    padded = torch.zeros(3, n, n, scores.shape[-1])
+    padded[:, : scores.shape[1], : scores.shape[1]] = scores
+    value = made.divergence(padded, batch.lengths, *tensors[:2])
+    theirs = teacher.potentials(teacher.pieces(chosen)) / temperature
+    mine = aligned_potentials(scores, [0, 1]) / temperature
+    wanted = temperature**2 * TreeCRF(theirs, batch.lengths).kl(TreeCRF(mine, batch.lengths))
+    torch.testing.assert_close(value, wanted.detach(), rtol=1e-3, atol=1e-3)
+    assert tensors[2].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_of_raw_text_the_teacher_alone_counts(folder: Path, tmp_path: Path) -> None:
+    made, found = prepared(folder, tmp_path, alpha=0.25)
+    student = NestedNER.from_pretrained(folder / "teacher-0")
+    for number, words, spans in ((2, found.sentences[2].words, found.sentences[2].spans), (22, RAW[0], ())):
+        tensors = made.tensors(np.array([number]), len(words))
+        batch = student.pieces([words])
+        observed = student.observed([spans], [len(words)])
+        divergence = made.divergence(student(batch), batch.lengths, *tensors[:2])
+        ordinary = student.loss(batch, observed) if number == 2 else 0.0
+        value = made.loss(student, batch, observed, *tensors)
+        torch.testing.assert_close(value, 0.25 * divergence[0] + 0.75 * ordinary)
+
+
+def test_a_student_comes_nearer_to_its_teacher(folder: Path, tmp_path: Path) -> None:
+    made, _ = prepared(folder, tmp_path)
+    numbers = np.arange(22, 22 + len(RAW))
+    tensors = made.tensors(numbers, 4)
+
+    def far(model: NestedNER) -> float:
+        batch = model.pieces(RAW)
+        with torch.inference_mode():
+            return float(made.divergence(model.eval()(batch), batch.lengths, *tensors[:2]).mean())
+
+    far_before = far(NestedNER.create(settings(folder).model(("ORG", "PER"))))
+    result = distilled(folder, "near", alpha=1.0)
+    assert far(NestedNER.from_pretrained(folder / "near")) < 0.2 * far_before
+    assert result.f1 > 0
+    assert not (folder / "near" / "training" / MARGINALS).exists()  # gone with the run's end
+    card = (folder / "near" / "README.md").read_text()
+    assert "distillation.raw_sentences" in card
+
+
+def test_asked_in_each_step_it_learns_the_same(folder: Path) -> None:
+    distilled(folder, "kept", train_settings={"epochs": 1})
+    distilled(folder, "asked", cache_gb=0.0, train_settings={"epochs": 1})
+    one, two = (NestedNER.from_pretrained(folder / name).state_dict() for name in ("kept", "asked"))
+    for name, value in one.items():
+        torch.testing.assert_close(value, two[name], rtol=1e-2, atol=1e-3)
+
+
+def test_other_teachers_or_weights_cannot_go_on(folder: Path) -> None:
+    distilled(folder, "run", train_settings={"epochs": 1})
+    with pytest.raises(TrainingError, match="not what the run began with: alpha"):
+        distilled(folder, "run", resume=True, alpha=0.9, train_settings={"epochs": 1})
+    config = settings(folder, epochs=1)
+    with pytest.raises(TrainingError, match="not what the run began with"):
+        train(corpus(folder, config), folder / "run", config, resume=True)
+
+
+def test_a_teacher_with_other_labels_is_refused(folder: Path) -> None:
+    found = corpus(folder, settings(folder))
+    with pytest.raises(TrainingError, match=r"does not know GPE and knows PER, which the training data does not have"):
+        Distillation([folder / "teacher-0"], found.sentences, [], ("GPE", "ORG"), DistilConfig())
+
+
+@pytest.mark.parametrize(("name", "value"), [("alpha", 0.0), ("alpha", 1.5), ("temperature", 0.0), ("cache_gb", -1.0)])
+def test_settings_that_make_no_sense(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} is"):
+        DistilConfig().updated({name: value})
+
+
+def _command(folder: Path, name: str, *flags: str) -> list[str]:
+    base = command(folder, name)
+    at = base.index("train")
+    text = folder / "raw.txt"
+    text.write_text("\n".join(" ".join(words) for words in RAW) + "\n")
+    inputs = [str(folder / "teacher-0"), str(folder / "teacher-1"), str(text)]
+    return [*base[:at], "distil", *inputs, "--train", *base[at + 1 :], "--sentences", "lines", *flags]
+
+
+def test_the_command_stopped_and_resumed_ends_with_the_same_weights(folder: Path) -> None:
+    status, said = finish(start(_command(folder, "whole")))
+    assert status == 0, said
+    assert "12 of raw text" in said
+    process = start(_command(folder, "stopped"))
+    limit = time.monotonic() + 120
+    while len(steps(folder / "stopped")) < 9 and process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert finish(process)[0] != 0
+    assert (folder / "stopped" / "training" / ABOUT).exists()
+    short = [*_command(folder, "stopped")[:3], "distil", "--output", str(folder / "stopped"), "--resume"]
+    status, said = finish(start(short))
+    assert status == 0, said
+    assert "is kept in" not in said  # what the teachers said is there still
+    one, two = ((folder / name / "model.safetensors").read_bytes() for name in ("whole", "stopped"))
+    assert one == two
+
+
+def test_what_is_wrong_is_said(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = corpus_file(tmp_path / "train.jsonl")
+    flags = ["--train", str(data), "--dev", str(data), "--output", str(tmp_path / "out")]
+    assert main(["distil", *flags]) == 2
+    assert "there is no teacher" in capsys.readouterr().err
+    assert main(["distil", str(folder / "teacher-0"), *flags, "--loss", "local"]) == 2
+    assert "a student has trees" in capsys.readouterr().err
+    lines = [json.loads(line) for line in data.read_text().splitlines()]
+    for line in lines:
+        line["entities"] = [one | {"label": "X"} for one in line["entities"]]
+    other = tmp_path / "other.jsonl"
+    other.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    flags = ["--train", str(other), "--dev", str(other), "--output", str(tmp_path / "out"), "--device", "cpu"]
+    assert main(["distil", str(folder / "teacher-0"), *flags]) == 2
+    assert "does not know X" in capsys.readouterr().err
