@@ -99,6 +99,20 @@ def test_stopped_and_resumed_it_ends_with_the_same_weights(tmp_path: Path) -> No
     assert not (tmp_path / "stopped" / "adaptation" / "checkpoints").exists()
 
 
+def test_it_says_how_long_it_will_take_also_when_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nestree.adaptation.loop.MEASURED", 0.0)
+
+    def crash() -> None:
+        raise ZeroDivisionError
+
+    told, again = Told(after=6, do=crash), Told()
+    with pytest.raises(ZeroDivisionError):
+        run(tmp_path, progress=told)
+    run(tmp_path, progress=again, resume=True)
+    for one in (told, again):
+        assert one.text.count("on this machine all passes take about 0:0") == 1
+
+
 def test_after_a_crash_it_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
     run(tmp_path, "whole")
 
