@@ -99,25 +99,29 @@ def test_the_switch_leaves_out_nesting(visit: Visit) -> None:
 def test_text_tree_and_table_point_at_each_other(visit: Visit) -> None:
     visit.type(NESTED)
     page = visit.page
+    visit.until(lambda: visit.count("#alternatives .choices button") > 1)  # the tree is drawn again when they come
     key = page.get_attribute("button.mark", "data-key")
     node, row = f"#tree .node[data-key='{key}']", f"#table tr[data-key='{key}']"
+
+    def active(selector: str) -> bool:
+        return "active" in (page.get_attribute(selector, "class") or "")
+
     page.hover("button.mark >> nth=0")
-    assert "active" in (page.get_attribute(node, "class") or "")
-    assert "active" in (page.get_attribute(row, "class") or "")
-    assert page.locator(".tint").count() == 1
+    visit.until(lambda: active(node) and active(row))
+    assert visit.count(".tint") == 1
     assert page.inner_text("#detail").startswith("ORG u x y")
     page.mouse.move(0, 0)
-    assert page.locator(".active").count() == 0
+    visit.until(lambda: visit.count(".active") == 0)
     page.focus(node)
-    assert "active" in (page.get_attribute("button.mark >> nth=0", "class") or "")
+    visit.until(lambda: active("button.mark >> nth=0"))
     page.keyboard.press("ArrowUp")
     page.hover(f"{row} td >> nth=1")
-    assert "active" in (page.get_attribute(node, "class") or "")
+    visit.until(lambda: active(node))
     page.hover("#tree .node.latent >> nth=0")  # of a latent node, its words
-    assert page.locator(".tint").count() == 1
-    assert page.inner_text("#detail").startswith("latent a bc u x y ef")
+    visit.until(lambda: page.inner_text("#detail").startswith("latent a bc u x y ef"))
+    assert visit.count(".tint") == 1
     page.hover(".covered >> text=y")
-    assert page.inner_text("#detail").startswith("PER y")
+    visit.until(lambda: page.inner_text("#detail").startswith("PER y"))
 
 
 def test_the_tree_has_solid_entities_dashed_latent_nodes_and_a_text(visit: Visit, model: NestedNER) -> None:
