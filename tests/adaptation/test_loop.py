@@ -110,7 +110,7 @@ def test_it_says_how_long_it_will_take_also_when_it_goes_on(tmp_path: Path, monk
         run(tmp_path, progress=told)
     run(tmp_path, progress=again, resume=True)
     for one in (told, again):
-        assert one.text.count("on this machine all passes take about 0:0") == 1
+        assert one.text.count("on this machine all passes take about ") == 1
 
 
 def test_after_a_crash_it_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
