@@ -370,6 +370,8 @@ def test_a_process_that_is_stopped_in_a_shard_loses_nothing(
     if number != signal.SIGKILL:
         process.send_signal(signal.SIGCONT)
     status, said = cases.finish(process)
+    if status == 0 and "Exception ignored" in said and "KeyboardInterrupt" in said:
+        pytest.skip("Python lost the signal: it came within a destructor of another package, where none can be raised")
     assert status == {signal.SIGKILL: -9, signal.SIGINT: 130}[signal.Signals(number)], said
     assert "Traceback" not in said
     assert names(out) == ["first.parquet"]
