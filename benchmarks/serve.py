@@ -132,10 +132,10 @@ def row(name: str, runs: dict[str, list[dict[str, Any]]], words: float) -> dict[
 
 
 def judge(rows: list[dict[str, Any]]) -> list[str]:
-    """Which bars hold: for one worker, as the service is started by default."""
+    """Which bars hold, for each number of workers."""
     found = []
     for row in rows:
-        if row["contender"] == named("service", 1):
+        if row["contender"].startswith("service"):
             for key, bar in BARS.items():
                 held = "held" if row[key] >= bar else "MISSED"
                 found.append(f"{row['contender']}: {key} {row[key]:.2f} ({held}, {bar})")
