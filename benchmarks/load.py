@@ -19,6 +19,8 @@ from urllib.request import urlopen
 
 CONNECTIONS = 4096
 """Of the generator: with so many at most, requests are under way at a time."""
+IDLE = 2.0
+"""Seconds after which the generator does not use a connection again: the service closes idle ones after five."""
 
 
 class Service:
@@ -88,7 +90,7 @@ class Asker:
         """0: a connection that was broken before its answer."""
         self.milliseconds: list[float] = []
         """Of answers with status 200."""
-        self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, float]] = []
 
     async def ask(self) -> None:
         """Sends a request, and waits for its answer."""
@@ -101,23 +103,23 @@ class Asker:
         except (OSError, EOFError):  # among them, an answer that ends early
             self.statuses[0] += 1
             return
-        self._free.append(pair)
+        self._free.append((*pair, time.perf_counter()))
         self.statuses[status] += 1
         if status == 200:
             self.milliseconds.append((time.perf_counter() - began) * 1000)
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """One that is not in use; those that the service has closed meanwhile, as it does with idle ones, are left."""
+        """One that is not in use; those that were idle for long, and that the service may be closing, are left."""
         while self._free:
-            reader, writer = self._free.pop()
-            if not reader.at_eof() and not writer.is_closing():
+            reader, writer, since = self._free.pop()
+            if time.perf_counter() - since < IDLE and not reader.at_eof() and not writer.is_closing():
                 return reader, writer
             writer.close()
         return await asyncio.open_connection(self._host, self._port)
 
     def close(self) -> None:
         """Closes all connections."""
-        for _, writer in self._free:
+        for _, writer, _ in self._free:
             writer.close()
 
 

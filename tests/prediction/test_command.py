@@ -18,6 +18,7 @@ import pytest
 from nestree.cli import predict
 from nestree.cli.main import main
 from nestree.data import read
+from tests.prediction.engines.cases import Dropped, hear_ctrl_c
 
 LINES = ["Anna of the acme club.", "", "Bo runs."]
 
@@ -213,9 +214,8 @@ def command(model: Path, *arguments: Any) -> list[str]:
 def test_ctrl_c_keeps_what_is_there(model: Path, tmp_path: Path) -> None:
     long = tmp_path / "long.txt"
     long.write_text("Anna of the acme club and Bo of the club.\n" * 40000)
-    process = subprocess.Popen(
-        command(model, long, "--lines", "--output", tmp_path / "out.jsonl"), stderr=subprocess.PIPE, text=True
-    )
+    asked = command(model, long, "--lines", "--output", tmp_path / "out.jsonl")
+    process = subprocess.Popen(asked, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     partial = tmp_path / "out.partial.jsonl"
     deadline = time.monotonic() + 120
     while not (partial.exists() and partial.stat().st_size) and time.monotonic() < deadline:
@@ -228,6 +228,31 @@ def test_ctrl_c_keeps_what_is_there(model: Path, tmp_path: Path) -> None:
     assert "Traceback" not in said
     assert not (tmp_path / "out.jsonl").exists()
     assert 0 < sum(1 for _ in read(partial)) < 40000
+
+
+@pytest.mark.parametrize("to_file", [True, False])
+def test_ctrl_c_within_a_destructor_is_not_lost(
+    model: Path,
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    to_file: bool,
+) -> None:
+    read_some = predict.documents_of
+
+    def documents(*arguments: Any) -> Any:
+        Dropped()
+        yield from read_some(*arguments)
+
+    monkeypatch.setattr(predict, "documents_of", documents)
+    output = ["--output", tmp_path / "out.jsonl"] if to_file else []
+    assert run(model, text, *output) == 130
+    said = capsys.readouterr()
+    assert "stopped" in said.err
+    assert "Exception ignored" not in said.err
+    assert not said.out
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from nestree.cli import common
+from nestree.cli.interrupts import Interrupts
 from nestree.data.errors import DataError
 
 ENGINES = ("local", "ray")
@@ -80,11 +81,13 @@ def run(options: argparse.Namespace, thresholds: float | dict[str, float] | None
         options.to,
         options.device,
     )
-    line = _Line()
+    interrupts = Interrupts()
+    line = _Line(interrupts)
     try:
-        found = predict_shards(
-            job, options.inputs, engine, form=options.format, again=options.force, show=line.show, say=line.say
-        )
+        with interrupts:
+            found = predict_shards(
+                job, options.inputs, engine, form=options.format, again=options.force, show=line.show, say=line.say
+            )
     except KeyboardInterrupt:
         line.say(f"stopped; {options.output} keeps what is done, and the same command goes on")
         return 130
@@ -103,12 +106,14 @@ def run(options: argparse.Namespace, thresholds: float | dict[str, float] | None
 class _Line:
     """A line about progress: it moves if a person looks, and comes now and then in a log."""
 
-    def __init__(self) -> None:
+    def __init__(self, interrupts: Interrupts) -> None:
+        self._interrupts = interrupts
         self._moves = sys.stderr.isatty()
         self._said = time.monotonic()
         self._width = 0
 
     def show(self, line: str) -> None:
+        self._interrupts.check()
         now = time.monotonic()
         if now - self._said < (WATCHED if self._moves else LOGGED):
             return

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nestree.cli import bulk, common
+from nestree.cli.interrupts import Interrupts
 from nestree.data import Document, Report, read, write
 from nestree.data.errors import DataError
 from nestree.data.files import opener_for
@@ -253,15 +254,18 @@ class _Target:
         self._error: BaseException | None = None
         self._reading = False
         self._stop = False
+        self._interrupts = Interrupts()
 
     def write(self, found: Iterator[Prediction]) -> None:
         """Writes them all."""
         from nestree.prediction.output import as_object
 
         if self._path is None:
-            for one in found:
-                sys.stdout.write(dumped(as_object(one)) + "\n")
-                sys.stdout.flush()
+            with self._interrupts:
+                for one in found:
+                    self._interrupts.check()
+                    sys.stdout.write(dumped(as_object(one)) + "\n")
+                    sys.stdout.flush()
             return
         unfinished = partial_name(self._path)
         try:
@@ -276,7 +280,7 @@ class _Target:
         common.say(f"{self._path}: {self._number} documents written as {self._format}")
 
     def _write_to(self, unfinished: Path, found: Iterator[Prediction]) -> None:
-        with self._stopped_between_documents():
+        with self._interrupts, self._stopped_between_documents():
             if self._format == "jsonl":
                 _write_lines(self._until_it_fails(found), unfinished)
             else:
@@ -289,6 +293,7 @@ class _Target:
         try:
             while True:
                 self._reading = True
+                self._interrupts.check()
                 if self._stop:
                     raise KeyboardInterrupt
                 one = next(found, None)

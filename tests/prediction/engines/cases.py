@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -104,9 +105,21 @@ def job(model: Path, output: Path, **others: Any) -> Job:
 def start(model: Path, *arguments: Any) -> subprocess.Popen[str]:
     """The command in a process of its own, with one thread."""
     command = [sys.executable, "-m", "nestree", "predict", str(model), *map(str, arguments), "--device", "cpu"]
-    return subprocess.Popen(
-        command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    environment = {**os.environ, **ENVIRONMENT}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, env=environment, preexec_fn=hear_ctrl_c, **pipes)
+
+
+def hear_ctrl_c() -> None:
+    """Which shells forbid what they run in the background, these tests among it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Dropped:
+    """A Ctrl-C that comes within a destructor."""
+
+    def __del__(self) -> None:
+        raise KeyboardInterrupt
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
