@@ -1,0 +1,145 @@
+"""Products with weights that are laid out once as a CPU likes them best.
+
+torch lays a weight out anew for every product, in whatever library it was built with. oneDNN, which comes with torch,
+can keep the layout, and add the activation while the result is still in the caches. That takes operations of torch that
+its compiler uses and its documentation does not name: where they are missing, or compute something else, all is as
+usual.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+MOST_BYTES = 512 * 2**20
+"""Encoders with more weights are left as they are: every weight is kept twice."""
+ROWS = 1024
+"""Of a usual product; the layout suits all."""
+
+
+class _Kept(NamedTuple):
+    """A weight in its layout, and by what it is known that it has not changed since."""
+
+    layout: Tensor
+    version: int
+    place: int
+
+
+class PackedWeights:
+    """The weights of an encoder, as they were when they were last needed.
+
+    Args:
+        encoder: whose products it is about. Nothing of it is changed.
+    """
+
+    def __init__(self, encoder: nn.Module) -> None:
+        linear = [one for one in encoder.modules() if type(one) is nn.Linear]
+        weights = [one.weight for one in linear if one.weight.dtype == torch.float32]
+        self._known: Any = WeakIdKeyDictionary()
+        if sum(one.numel() * one.element_size() for one in weights) <= MOST_BYTES:
+            for weight in weights:
+                self._known[weight] = None
+        self._activated: Any = WeakIdKeyDictionary()
+        for part in encoder.modules():
+            dense = getattr(part, "dense", None)
+            if isinstance(dense, nn.Linear) and _is_product_and_gelu(part):
+                self._activated[dense.weight] = True
+
+    def usable(self, pieces: Tensor) -> bool:
+        """Whether anything is gained for what is read here and now."""
+        wanted = pieces.device.type == "cpu" and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+        return wanted and bool(self._known) and not torch.compiler.is_compiling() and is_there()
+
+    def layout(self, weight: Tensor) -> Tensor | None:
+        """A weight as oneDNN likes it; None: it is not one of the encoder's."""
+        if weight not in self._known or weight.is_inference():  # of which nobody knows whether they have changed
+            return None
+        kept, version, place = self._known[weight], weight._version, weight.data_ptr()
+        if kept is None or (kept.version, kept.place) != (version, place):
+            kept = _Kept(torch.ops.mkldnn._reorder_linear_weight(weight.detach(), ROWS), version, place)
+            self._known[weight] = kept
+        return kept.layout
+
+    def is_activated(self, weight: Tensor) -> bool:
+        """Whether nothing but GELU is done with products of this weight."""
+        return weight in self._activated
+
+
+_OF_ENCODERS: WeakKeyDictionary[nn.Module, PackedWeights] = WeakKeyDictionary()
+
+
+def packed_products(encoder: nn.Module, pieces: Tensor) -> AbstractContextManager[Any]:
+    """Within it, an encoder reads pieces as fast as it can here."""
+    weights = _OF_ENCODERS.get(encoder)
+    if weights is None:
+        weights = _OF_ENCODERS[encoder] = PackedWeights(encoder)
+    return PackedProducts(weights) if weights.usable(pieces) else nullcontext()
+
+
+class PackedProducts(TorchFunctionMode):
+    """Within it, products with an encoder's weights use the layouts that are kept."""
+
+    def __init__(self, weights: PackedWeights) -> None:
+        super().__init__()
+        self._weights = weights
+        self._done: Tensor | None = None
+        """What is activated already."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, values: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        if function is functional.linear and not options and len(values) == 3:
+            words, weight, bias = values
+            layout = self._weights.layout(weight) if words.dtype == torch.float32 else None
+            if layout is not None:
+                if not self._weights.is_activated(weight):
+                    return product(words, layout, bias)
+                self._done = product(words, layout, bias, gelu=True)
+                return self._done
+        elif function is functional.gelu and values and values[0] is self._done:
+            done, self._done = self._done, None
+            return done
+        return function(*values, **(options or {}))
+
+
+def product(words: Tensor, layout: Tensor, bias: Tensor | None, *, gelu: bool = False) -> Tensor:
+    """``words @ weight.T + bias``, and GELU of it."""
+    activation, exactly = ("gelu", "none") if gelu else ("none", "")
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(words, layout, bias, activation, [], exactly)
+    return result
+
+
+def _is_product_and_gelu(part: nn.Module) -> bool:
+    """BERT and its kin have a part for these two steps."""
+    from transformers.activations import GELUActivation
+
+    names = {name for name, _ in part.named_children()}
+    if names != {"dense", "intermediate_act_fn"}:
+        return False
+    activation = part.get_submodule("intermediate_act_fn")
+    return isinstance(activation, GELUActivation) and activation.act is functional.gelu
+
+
+@cache
+def is_there() -> bool:
+    """Whether torch has the operations here, and they compute what they should."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    random = torch.Generator().manual_seed(0)
+    words, weight, bias = (torch.randn(*shape, generator=random) for shape in ((3, 5, 16), (32, 16), (32,)))
+    expected = functional.linear(words, weight, bias)
+    try:
+        layout = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+        found = product(words, layout, bias), product(words, layout, bias, gelu=True)
+    except (AttributeError, RuntimeError, NotImplementedError):
+        return False
+    wanted = expected, functional.gelu(expected)
+    return all(torch.allclose(one, other, atol=1e-5) for one, other in zip(found, wanted, strict=True))
