@@ -44,6 +44,7 @@ def add_commands(commands: Any) -> None:
         "--threads", type=common.whole_number(1), metavar="N", help="of each worker (the cores, shared among workers)"
     )
     common.add_device(parser)
+    parser.add_argument("--name", help="what the model is called, for all who ask (the name of its folder)")
     parser.add_argument("--api-keys", type=Path, metavar="FILE", help="keys, one a line; also from NESTREE_API_KEYS")
     parser.add_argument("--cors", nargs="+", default=[], metavar="ORIGIN", help="origins whose pages may ask")
     parser.add_argument("--no-page", action="store_true", help="the API alone, without the page at /")
@@ -81,6 +82,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
             max_words=options.max_words,
             cors=tuple(options.cors),
             page=not options.no_page,
+            name=options.name,
             drain_seconds=options.drain,
         )
     except ValueError as error:
