@@ -34,6 +34,7 @@ from nestree.model.card import MARKER, model_card
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import NoRandomWeights, empty_encoder, quiet, read_settings, read_tokenizer
 from nestree.model.errors import ModelError, NoModelError, first_line
+from nestree.modes import as_usual
 
 if TYPE_CHECKING:
     from nestree.model.saved import Saved
@@ -217,7 +218,8 @@ def _owners(state: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def _sync(folder: Path) -> None:
-    """Returns when all files are on the disk."""
+    """Returns when all files are on the disk, for all to read who may."""
+    as_usual(folder)
     for file in folder.rglob("*"):
         if file.is_file():
             with file.open("rb+") as opened:
