@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +138,22 @@ def test_the_command_passes_the_name_on(saved: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("nestree.cli.serve._run", lambda _, settings, __: given.append(settings) or 0)
     assert main(["serve", str(saved)]) == main(["serve", str(saved), "--name", "news"]) == 0
     assert [one.name for one in given] == [None, "news"]
+
+
+def test_there_are_only_so_many_ports(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is too large would be taken for another one, and the service said that it is where it is not."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", str(saved), "--port", "99999"])
+    assert "it must not be more than 65535" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said_before_the_model_is_loaded(
+    saved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uvicorn.run", lambda *_, **__: pytest.fail("it went on"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(saved), "--port", str(port)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: nothing can listen on 127.0.0.1, port {port}: ")
+    assert "Name another --port" in line
