@@ -169,6 +169,13 @@ def test_unknown_keys_are_refused_with_the_known_ones(client: Client) -> None:
     assert "known are text, texts, tokens, threshold" in problem(post(client, {"text": "a", "tree": 1}), 422).detail
 
 
+@pytest.mark.parametrize(("tokens", "where"), [(["a", "b"], "/tokens/0"), ("a b", "/tokens")])
+def test_one_list_of_words_too_few_is_said(client: Client, tokens: Any, where: str) -> None:
+    found = problem(post(client, {"tokens": tokens}), 422)
+    assert "each of which is a list of words" in found.detail
+    assert found.where == where
+
+
 def test_of_a_key_that_comes_twice_the_last_one_counts(client: Client) -> None:
     assert post(client, '{"text": "a", "text": "b"}').json()["documents"][0]["text"] == "b"
 

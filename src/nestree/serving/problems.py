@@ -105,6 +105,9 @@ def of_validation(error: ValidationError, known: Iterable[str]) -> Problem:
     more = f" ({others} more of its kind)" if others and place[:1] != ("threshold",) else ""
     if first["type"] == "extra_forbidden":
         return Problem("not-valid", f"this key is not known; known are {', '.join(known)}", where=pointer(place))
+    if first["type"] == "list_type" and place[0] == "tokens":
+        what = "tokens is a list of sentences, each of which is a list of words, and this is no list"
+        return Problem("not-valid", what, where=pointer(place))
     return Problem("not-valid", f"{first['msg'].removeprefix('Value error, ')}{more}", where=pointer(place))
 
 
