@@ -15,6 +15,7 @@ An exported model (:mod:`nestree.export`) has ``model.onnx`` in place of ``model
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -405,6 +406,10 @@ def _fill(model: Saved, file: Path, fingerprint: str) -> None:
 
     if not file.is_file():
         raise NoModelError("there are no weights", path=file, advice=AGAIN)
+    if not os.access(file, os.R_OK):  # safetensors would say that there is no such file
+        raise PermissionError(
+            errno.EACCES, "the weights may not be read by this user; chmod a+r lets everybody", str(file)
+        )
     state = model.state_dict()
     try:
         with safe_open(str(file), "pt") as opened:
