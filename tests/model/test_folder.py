@@ -378,3 +378,9 @@ def test_what_cannot_be_sent_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
         model(tmp_path).push_to_hub("org/name")
     with pytest.raises(ModelError, match="this cannot be a name on the hub"):
         model(tmp_path).push_to_hub("not a name")
+
+
+def test_weights_that_others_keep_for_themselves_are_not_missing(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)  # as for a user who is not root
+    with pytest.raises(PermissionError, match=r"may not be read by this user.*model\.safetensors"):
+        NestedNER.from_pretrained(saved)

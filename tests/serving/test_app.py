@@ -169,6 +169,13 @@ def test_unknown_keys_are_refused_with_the_known_ones(client: Client) -> None:
     assert "known are text, texts, tokens, threshold" in problem(post(client, {"text": "a", "tree": 1}), 422).detail
 
 
+@pytest.mark.parametrize(("tokens", "where"), [(["a", "b"], "/tokens/0"), ("a b", "/tokens")])
+def test_one_list_of_words_too_few_is_said(client: Client, tokens: Any, where: str) -> None:
+    found = problem(post(client, {"tokens": tokens}), 422)
+    assert "each of which is a list of words" in found.detail
+    assert found.where == where
+
+
 def test_of_a_key_that_comes_twice_the_last_one_counts(client: Client) -> None:
     assert post(client, '{"text": "a", "text": "b"}').json()["documents"][0]["text"] == "b"
 
@@ -414,3 +421,61 @@ def test_an_exported_model_is_served_too(ner: NestedNER, tmp_path: Path) -> None
         (one.start, one.end, one.label) for one in ner.predict(TEXT)
     ]
     assert [len(one) for one in found["alternatives"]] == [2, 2]
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/v1/model", "/healthz", "/readyz", "/metrics", "/openapi.json"])
+def test_head_is_answered_as_get_without_the_body(client: Client, path: str) -> None:
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+    if path != "/metrics":  # its numbers have changed in the meantime
+        assert head.headers["content-length"] == str(len(got.content))
+
+
+def test_head_meets_the_same_errors(client: Client, locked: Client) -> None:
+    assert [client.head(path).status_code for path in ("/nothing", "/v1/predict")] == [404, 405]
+    assert client.head("/v1/predict").headers["allow"] == "POST"
+    assert locked.head("/v1/model").status_code == 401
+    assert locked.head("/v1/model", headers={"x-api-key": KEY}).status_code == 200
+    for path in ("/v1/model", "/"):
+        refused = client.post(path)
+        problem(refused, 405)
+        assert refused.headers["allow"] == "GET, HEAD"
+
+
+def test_no_server_has_to_take_the_body_of_head_away(ner: NestedNER) -> None:
+    async def ask() -> None:
+        transport = httpx.ASGITransport(create_app(ner))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            assert (await client.head("/v1/model")).content == b""
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("headers", "detail", "advice"),
+    [
+        ({"origin": "https://bad.example"}, "pages of this origin", "--cors ORIGIN"),
+        ({"access-control-request-method": "DELETE"}, "the method", "Use GET, HEAD or POST."),
+        ({"access-control-request-headers": "content-type, x-mine"}, "a header", "X-API-Key or X-Request-Id"),
+        ({"access-control-request-private-network": "true"}, "asks for more", ""),
+    ],
+)
+def test_a_browser_that_may_not_ask_is_told_why(
+    ner: NestedNER, headers: dict[str, str], detail: str, advice: str
+) -> None:
+    asked = {"origin": "https://good.example", "access-control-request-method": "POST", **headers}
+    with served(ner, Settings(cors=("https://good.example",)), keys=[KEY]) as client:
+        response = client.options("/v1/predict", headers=asked)
+    found = problem(response, 403)
+    assert detail in found.detail
+    assert advice in found.advice
+    assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST"
+    assert ("access-control-allow-origin" in response.headers) == (asked["origin"] == "https://good.example")
+
+
+def test_a_model_has_the_name_that_it_is_given(ner: NestedNER, saved: Path) -> None:
+    with served(saved, Settings(name="news, 2 levels")) as client:
+        assert client.get("/v1/model").json()["name"] == "news, 2 levels"
+        assert post(client, {"text": TEXT}).json()["model"]["name"] == "news, 2 levels"
+    assert create_app(ner, Settings(name="news")).state.service.name == "news"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ GOOD, OTHER = "a-key-of-sixteen-characters", "another-key-of-many-characters"
 
 
 def test_settings_come_back_as_they_went() -> None:
-    settings = Settings(Limits(texts=3, seconds=0.5), cors=("https://a.example", "*"), batch_work=7, page=False)
+    settings = Settings(
+        Limits(texts=3, seconds=0.5), cors=("https://a.example", "*"), batch_work=7, page=False, name="é"
+    )
     assert Settings.from_json(settings.as_json()) == settings
 
 
@@ -37,6 +40,8 @@ def test_unknown_keys_are_refused_with_the_known_ones(text: str) -> None:
         (Settings, {"batch_work": 0}, "batch_work is 0"),
         (Settings, {"max_words": 7}, "max_words is 7"),
         (Settings, {"drain_seconds": -1}, "drain_seconds is -1"),
+        (Settings, {"name": " "}, "name is ' '; it must have a character at least"),
+        (Settings, {"name": "a\nb"}, "only printable ones"),
         (Settings, {"cors": ("example.org",)}, "'example.org' is no origin"),
         (Settings, {"cors": ("https://example.org/a",)}, "is no origin"),
     ],
@@ -87,6 +92,7 @@ def test_a_request_needs_a_key_and_no_wrong_one(headers: list[tuple[bytes, bytes
     [
         (["--max-texts", "0"], "texts is 0"),
         (["--cors", "example.org"], "is no origin"),
+        (["--name", ""], "name is ''"),
         (["--api-keys", "nothing"], "the keys cannot be read"),
     ],
 )
@@ -125,3 +131,29 @@ def test_without_the_extra_the_command_names_it(
     monkeypatch.setattr("nestree.serving.extra.PACKAGES", ("no_such_package",))
     assert main(["serve", str(saved)]) == 2
     assert 'pip install "nestree[serve]"' in capsys.readouterr().err
+
+
+def test_the_command_passes_the_name_on(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Settings] = []
+    monkeypatch.setattr("nestree.cli.serve._run", lambda _, settings, __: given.append(settings) or 0)
+    assert main(["serve", str(saved)]) == main(["serve", str(saved), "--name", "news"]) == 0
+    assert [one.name for one in given] == [None, "news"]
+
+
+def test_there_are_only_so_many_ports(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is too large would be taken for another one, and the service said that it is where it is not."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", str(saved), "--port", "99999"])
+    assert "it must not be more than 65535" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said_before_the_model_is_loaded(
+    saved: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uvicorn.run", lambda *_, **__: pytest.fail("it went on"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(saved), "--port", str(port)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: nothing can listen on 127.0.0.1, port {port}: ")
+    assert "Name another --port" in line

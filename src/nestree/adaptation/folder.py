@@ -17,6 +17,7 @@ from typing import Any
 from nestree.adaptation.config import MAY_CHANGE, AdaptConfig
 from nestree.encoders import ADAPTATION
 from nestree.model.card import MARKER, base_model, table
+from nestree.modes import as_usual
 from nestree.settings import read_settings
 from nestree.training.errors import TrainingError
 from nestree.training.folder import RunFiles, resolved
@@ -84,6 +85,7 @@ class AdaptFolder(RunFiles):
             kept = self.path / CARD
             if not kept.exists() or MARKER in kept.read_text(encoding="utf-8", errors="replace"):
                 (new / CARD).write_text(card, encoding="utf-8")
+            as_usual(new)
             files = sorted(
                 filter(Path.is_file, new.iterdir()), key=lambda file: (file.name == "config.json", file.name)
             )

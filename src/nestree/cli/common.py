@@ -124,13 +124,15 @@ def splitter(options: argparse.Namespace) -> Splitter:
         raise DataError(str(error).removesuffix(".")) from None
 
 
-def whole_number(least: int) -> Callable[[str], int]:
-    """Reads a whole number that is not less than this; for ``type=``."""
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Reads a whole number that is not less than this, nor more than that; for ``type=``."""
 
     def number(text: str) -> int:
         found = int(text)
         if found < least:
             raise argparse.ArgumentTypeError(f"it must not be less than {least}")
+        if most is not None and found > most:
+            raise argparse.ArgumentTypeError(f"it must not be more than {most}")
         return found
 
     return number

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
 import sys
 import tempfile
 from dataclasses import fields
@@ -36,7 +37,8 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("serve", help="answer requests over HTTP, with a page to look at")
     parser.add_argument("model", metavar="MODEL", type=Path, help="folder of a saved or exported model")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine alone)")
-    parser.add_argument("--port", type=common.whole_number(0), default=8000, help="default: 8000; 0: any that is free")
+    port = common.whole_number(0, 65535)
+    parser.add_argument("--port", type=port, default=8000, help="default: 8000; 0: any that is free")
     parser.add_argument(
         "--workers", type=common.whole_number(1), default=1, metavar="N", help="processes, each with its own model (1)"
     )
@@ -44,6 +46,7 @@ def add_commands(commands: Any) -> None:
         "--threads", type=common.whole_number(1), metavar="N", help="of each worker (the cores, shared among workers)"
     )
     common.add_device(parser)
+    parser.add_argument("--name", help="what the model is called, for all who ask (the name of its folder)")
     parser.add_argument("--api-keys", type=Path, metavar="FILE", help="keys, one a line; also from NESTREE_API_KEYS")
     parser.add_argument("--cors", nargs="+", default=[], metavar="ORIGIN", help="origins whose pages may ask")
     parser.add_argument("--no-page", action="store_true", help="the API alone, without the page at /")
@@ -81,6 +84,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
             max_words=options.max_words,
             cors=tuple(options.cors),
             page=not options.no_page,
+            name=options.name,
             drain_seconds=options.drain,
         )
     except ValueError as error:
@@ -101,19 +105,37 @@ def _serve(options: argparse.Namespace) -> int:
             f"WARNING: whoever reaches {options.host}:{options.port} can use this service: there are no API keys. "
             "Use --api-keys FILE, or a proxy that asks who it is."
         )
-    if options.port:
-        where = f"http://{f'[{options.host}]' if ':' in options.host else options.host}:{options.port}/"
-        what = "the API" if options.no_page else "the page"
-        common.say(
-            f"{what} is at {where}{'docs' if options.no_page else ''} as soon as the model is loaded; Ctrl-C stops it"
-        )
     with tempfile.TemporaryDirectory(prefix="nestree-serve-") as folder:
         if options.workers > 1:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder  # before prometheus_client is imported
         return _run(options, settings, Path(folder))
 
 
+def _check_address(host: str, port: int) -> None:
+    """Raises an error if nothing can listen there: now, and not when a large model has been loaded."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as tried:
+            if os.name == "posix":  # as servers do it; elsewhere it means something else
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(address)
+    except OSError as error:
+        what = f"nothing can listen on {host}, port {port}: {error.strerror or error}"
+        raise DataError(what, advice="Name another --port (0: any that is free) or --host.") from None
+
+
+def _say_where(options: argparse.Namespace) -> None:
+    if options.port:
+        where = f"http://{f'[{options.host}]' if ':' in options.host else options.host}:{options.port}/"
+        what = "the API" if options.no_page else "the page"
+        common.say(
+            f"{what} is at {where}{'docs' if options.no_page else ''} as soon as the model is loaded; Ctrl-C stops it"
+        )
+
+
 def _run(options: argparse.Namespace, settings: Settings, folder: Path) -> int:
+    _check_address(options.host, options.port)
+    _say_where(options)
     import uvicorn
 
     from nestree.serving import logs, worker

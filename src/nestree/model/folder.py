@@ -15,6 +15,7 @@ An exported model (:mod:`nestree.export`) has ``model.onnx`` in place of ``model
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -34,6 +35,7 @@ from nestree.model.card import MARKER, model_card
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import NoRandomWeights, empty_encoder, quiet, read_settings, read_tokenizer
 from nestree.model.errors import ModelError, NoModelError, first_line
+from nestree.modes import as_usual
 
 if TYPE_CHECKING:
     from nestree.model.saved import Saved
@@ -217,7 +219,8 @@ def _owners(state: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def _sync(folder: Path) -> None:
-    """Returns when all files are on the disk."""
+    """Returns when all files are on the disk, for all to read who may."""
+    as_usual(folder)
     for file in folder.rglob("*"):
         if file.is_file():
             with file.open("rb+") as opened:
@@ -403,6 +406,10 @@ def _fill(model: Saved, file: Path, fingerprint: str) -> None:
 
     if not file.is_file():
         raise NoModelError("there are no weights", path=file, advice=AGAIN)
+    if not os.access(file, os.R_OK):  # safetensors would say that there is no such file
+        raise PermissionError(
+            errno.EACCES, "the weights may not be read by this user; chmod a+r lets everybody", str(file)
+        )
     state = model.state_dict()
     try:
         with safe_open(str(file), "pt") as opened:

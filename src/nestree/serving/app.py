@@ -11,15 +11,15 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
 
 from nestree import __version__
 from nestree.model import NestedNER
 from nestree.model.card import base_model
 from nestree.model.folder import CARD
 from nestree.serving import described, schema
-from nestree.serving.asgi import Around, Direct, Locked, Receive, Scope
+from nestree.serving.asgi import Around, Direct, Heads, Locked, Receive, Scope
 from nestree.serving.bodies import read_body
+from nestree.serving.cors import OtherOrigins
 from nestree.serving.draining import Drain
 from nestree.serving.files import File, folder
 from nestree.serving.metrics import CONTENT_TYPE, Metrics
@@ -133,7 +133,7 @@ def create_app(
         model: ready to predict, or its folder.
         settings: how it works.
         keys: who may ask; none: anybody.
-        name: of the model; the name of its folder, if None.
+        name: of the model; that of the settings, if None, and the name of its folder, if there is none either.
         device: of a model that is loaded here.
     """
     settings = settings or Settings()
@@ -142,10 +142,10 @@ def create_app(
         from nestree.cli.common import load_model
 
         path = Path(model).resolve()
-        name = name or path.name
+        name = name or settings.name or path.name
         card = (path / CARD).read_text(encoding="utf-8") if (path / CARD).is_file() else None
         model = load_model(path, device)
-    service = Service(model.eval(), name or "model", card, settings, Keys(keys))
+    service = Service(model.eval(), name or settings.name or "model", card, settings, Keys(keys))
     app = FastAPI(
         title="nestree",
         version=__version__,
@@ -165,14 +165,9 @@ def create_app(
     if service.keys:
         app.add_middleware(Locked, keys=service.keys, is_open=_is_open)
     if settings.cors:  # around the lock: browsers ask without a key whether they may ask
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(settings.cors),
-            allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type", "X-API-Key", "X-Request-Id"],
-            expose_headers=["Retry-After", "X-Request-Id"],
-        )
+        app.add_middleware(OtherOrigins, origins=settings.cors)
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
+    app.add_middleware(Heads)
     app.add_middleware(Around, metrics=service.metrics, paths=paths)
     return app
 
@@ -211,7 +206,7 @@ def _add_files(app: FastAPI, service: Service) -> None:
         found |= {f"/page/{name}": one for name, one in page.items()}
         found["/"] = page["index.html"]
     for path, one in found.items():
-        app.api_route(path, methods=["GET", "HEAD"], include_in_schema=False)(_sender(one))
+        app.get(path, include_in_schema=False)(_sender(one))
 
 
 def _sender(one: File) -> Callable[[Request], Any]:
@@ -235,5 +230,8 @@ async def _http_problem(request: Request, error: HTTPException) -> Response:
     what = {404: "there is nothing at this path", 405: "the method is not allowed at this path"}
     if error.status_code not in names:
         raise error
-    problem = Problem(names[error.status_code], what[error.status_code], headers=error.headers)
+    headers = dict(error.headers or {})
+    if headers.get("Allow") == "GET":
+        headers["Allow"] = "GET, HEAD"
+    problem = Problem(names[error.status_code], what[error.status_code], headers=headers)
     return await _problem(request, problem)

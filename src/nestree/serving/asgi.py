@@ -98,6 +98,28 @@ class Around:
             log.info("request", extra={"fields": fields})
 
 
+class Heads:
+    """An application that answers HEAD as it answers GET, without the body.
+
+    Args:
+        app: what is inside; it sees GET alone.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def headless(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self._app({**scope, "method": "GET"}, receive, headless)
+
+
 class Direct:
     """An application of which one path is answered without the way through its routes, a quarter of the cost.
 

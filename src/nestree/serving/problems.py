@@ -22,6 +22,9 @@ class Kind(NamedTuple):
 KINDS: dict[str, Kind] = {
     "not-json": Kind(400, "The body is not JSON", "Send JSON in UTF-8, without lone surrogates, not nested deeply."),
     "no-key": Kind(401, "An API key is needed", "Send the header Authorization: Bearer KEY, or X-API-Key: KEY."),
+    "other-origin": Kind(
+        403, "Pages of another origin may not ask this", "Whoever runs the service can allow it: --cors ORIGIN."
+    ),
     "not-found": Kind(404, "There is nothing here", "/docs lists what there is."),
     "wrong-method": Kind(405, "This cannot be done here", "The header Allow names the methods that can."),
     "too-slow": Kind(408, "The body did not arrive in time", "Send it again, all at once."),
@@ -102,6 +105,9 @@ def of_validation(error: ValidationError, known: Iterable[str]) -> Problem:
     more = f" ({others} more of its kind)" if others and place[:1] != ("threshold",) else ""
     if first["type"] == "extra_forbidden":
         return Problem("not-valid", f"this key is not known; known are {', '.join(known)}", where=pointer(place))
+    if first["type"] == "list_type" and place[0] == "tokens":
+        what = "tokens is a list of sentences, each of which is a list of words, and this is no list"
+        return Problem("not-valid", what, where=pointer(place))
     return Problem("not-valid", f"{first['msg'].removeprefix('Value error, ')}{more}", where=pointer(place))
 
 

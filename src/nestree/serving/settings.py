@@ -58,6 +58,7 @@ class Settings:
         max_words: longer sentences are read in windows that overlap.
         cors: origins whose pages may call the service, such as ``https://example.org``; ``*`` for all.
         page: whether there is a page at ``/``.
+        name: what the model is called; left out, as its folder is.
         drain_seconds: how long it goes on at least after it was told to stop, so that a load balancer sees that it is
             not ready any more.
     """
@@ -69,6 +70,7 @@ class Settings:
     max_words: int = 256
     cors: tuple[str, ...] = ()
     page: bool = True
+    name: str | None = None
     drain_seconds: float = 0.0
 
     def __post_init__(self) -> None:
@@ -78,6 +80,8 @@ class Settings:
             raise ValueError(f"batch_work is {self.batch_work}; it must be 1 at least.")
         if self.max_words < 8:
             raise ValueError(f"max_words is {self.max_words}; it must be 8 at least.")
+        if self.name is not None and not (self.name.strip() and self.name.isprintable()):
+            raise ValueError(f"name is {self.name!r}; it must have a character at least, and only printable ones.")
         if not 0 <= self.drain_seconds < math.inf:
             raise ValueError(f"drain_seconds is {self.drain_seconds}; it must be 0 or more.")
         for origin in self.cors:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from nestree.modes import as_usual
+
 TENSORS, STATE = "tensors.safetensors", "state.json"
 KEPT = 2
 """Checkpoints that stay: the last one, and the one before it in case the last is damaged."""
@@ -53,6 +55,7 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
             raise OSError(f"{aside / TENSORS} cannot be written: {error}") from error
         content = {"sha256": _digest(aside / TENSORS), **state}
         (aside / STATE).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+        as_usual(aside)
         for path in (aside / TENSORS, aside / STATE, aside):
             _flush(path)
         if target.exists():  # of the same step, before the run was stopped and resumed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import Browser, Route
 
 from nestree.model import NestedNER
@@ -111,3 +112,102 @@ def test_without_a_key_the_page_says_so(browser: Browser, model: NestedNER) -> N
         visit.page.wait_for_selector("#error:not([hidden])")
         assert "key" in visit.page.inner_text("#error").lower()
         visit.context.close()
+
+
+def test_who_gives_no_key_is_not_asked_again_for_every_letter(browser: Browser, model: NestedNER) -> None:
+    with serving(model, keys=("open sesame 123456",)) as address:
+        visit = Visit(browser)
+        page = visit.page
+        page.goto(address)
+        page.wait_for_selector("#key-dialog[open]")
+        page.fill("#key", "wrong")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#key-dialog[open] >> text=does not know that key")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#error >> text=There is no API key in the request, or not the right one.")
+        visit.screenshot("no-key")
+        assert page.evaluate("sessionStorage.length") == 0  # what is not taken is not kept
+        asked = len(visit.asked)
+        page.click("#text")
+        page.keyboard.type(NESTED)
+        visit.until(lambda: len(visit.asked) > asked)
+        page.wait_for_timeout(300)
+        assert not page.is_visible("#key-dialog")
+        assert page.input_value("#text") == NESTED
+        page.click("#error button")
+        page.wait_for_selector("#key-dialog[open] >> text=It is kept until you close this tab")
+        assert page.input_value("#key") == ""
+        page.fill("#key", "open sesame 123456")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("button.mark >> nth=1")
+        assert page.is_hidden("#error")
+        assert page.input_value("#text") == NESTED
+        assert "Authorization: Bearer" in page.inner_text("#curl")
+        visit.context.close()
+
+
+@pytest.mark.parametrize("key", ["  ", "schlüssel-🔑"])
+def test_what_cannot_be_a_key_is_not_sent(browser: Browser, model: NestedNER, key: str) -> None:
+    with serving(model, keys=("open sesame 123456",)) as address:
+        visit = Visit(browser)
+        page = visit.page
+        page.goto(address)
+        page.wait_for_selector("#key-dialog[open]")
+        asked = len(visit.asked)
+        page.fill("#key", key)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#key-dialog[open] >> text=ASCII alone")
+        assert len(visit.asked) == asked
+        assert page.evaluate("sessionStorage.length") == 0
+        page.fill("#key", "open sesame 123456")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#labels input")
+        visit.context.close()
+
+
+def test_requests_that_are_refused_together_ask_once(browser: Browser, model: NestedNER) -> None:
+    """One that comes back when the question was answered with no does not ask it again."""
+    with serving(model, keys=("open sesame 123456",)) as address:
+        visit = Visit(browser)
+        page = visit.page
+        page.goto(address)
+        page.fill("#key", "open sesame 123456")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#labels input")
+        visit.type(NESTED)
+        page.evaluate(
+            """async () => {
+              const {call, onKeyWanted} = await import(new URL("page/service.js", document.baseURI));
+              window.opened = 0;
+              window.answers = [];
+              window.results = [];
+              onKeyWanted(() => {
+                window.opened++;
+                return new Promise((resolve) => (window.say = resolve));
+              });
+              window.fetch = () => new Promise((resolve) => {
+                const refuse = () => resolve(new Response('{"detail": "no key"}', {status: 401}));
+                window.answers.push(refuse);
+              });
+              for (let number = 0; number < 3; number++) {
+                call("v1/model").catch((error) => window.results.push(error.status));
+              }
+            }"""
+        )
+        page.evaluate("window.answers.splice(0, 2).forEach(answer => answer())")
+        visit.until(lambda: page.evaluate("window.opened") == 1)
+        page.evaluate("window.say(null)")
+        visit.until(lambda: page.evaluate("window.results.length") == 2)
+        page.evaluate("window.answers.splice(0).forEach(answer => answer())")
+        visit.until(lambda: page.evaluate("window.answers.length") == 1)  # without the key, which was not taken
+        page.evaluate("window.answers.splice(0).forEach(answer => answer())")
+        visit.until(lambda: page.evaluate("window.results") == [401] * 3)
+        assert page.evaluate("window.opened") == 1
+        visit.context.close()
+
+
+def test_an_answer_that_breaks_off_is_said_as_such(visit: Visit) -> None:
+    visit.page.route("**/v1/predict", lambda route: route.fulfill(status=200, body='{"documents": ['))
+    visit.page.fill("#text", NESTED)
+    visit.page.wait_for_selector("#error >> text=broke off")
+    visit.complaints.clear()

@@ -14,6 +14,8 @@ from nestree.model import NestedNER
 from nestree.serving.settings import Limits, Settings
 from tests.serving.page.conftest import NESTED, Visit, serving, visiting
 
+OLD, NEW = "an-old-key-of-many-characters", "a-new-key-of-many-characters"
+
 
 def chosen(visit: Visit, path: Path, content: str | bytes) -> Page:
     """Chooses a file with some content."""
@@ -158,3 +160,155 @@ def test_a_file_that_cannot_be_used_is_an_error(
     page = chosen(visit, tmp_path / name, content)
     page.wait_for_selector("#job-status.wrong")
     assert f"{name} {said}" in page.inner_text("#job-status")
+
+
+def many(route: Route) -> list[str]:
+    """The texts of a request, if it is one for a file."""
+    found: list[str] = json.loads(route.request.post_data or "{}").get("texts", [])
+    return found
+
+
+def test_another_file_stops_the_one_before_and_people_are_told(visit: Visit, tmp_path: Path) -> None:
+    held: list[Route] = []
+    asked: list[str] = []
+    gone: list[str] = []
+
+    def hold(route: Route) -> None:
+        texts = many(route)
+        asked.extend(texts)
+        if "first 40" in texts:
+            held.append(route)  # is never answered
+        else:
+            route.continue_()
+
+    visit.page.route("**/v1/predict", hold)
+    visit.page.on("requestfailed", lambda request: gone.append(request.post_data or ""))
+    page = chosen(visit, tmp_path / "first.txt", "\n\n".join(f"first {number}" for number in range(80)))
+    visit.until(lambda: held)
+    chosen(visit, tmp_path / "second.txt", "\n\n".join([NESTED] * 3))
+    page.wait_for_selector("#job-status >> text=second.txt: Done, 3 of 3 texts")
+    note = "first.txt was stopped for this file, with 32 of 80 texts done."
+    assert page.inner_text("#job-note") == note
+    visit.until(lambda: any("first 40" in one for one in gone))  # its request is broken off
+    assert "first 79" not in asked
+    assert page.locator("#job-texts li").count() == 3
+    visit.screenshot("file-after-file")
+    name, lines = downloaded(visit, tmp_path)
+    assert (name, [one["text"] for one in lines]) == ("second.entities.jsonl", [NESTED] * 3)
+    chosen(visit, tmp_path / "third.txt", NESTED)
+    page.wait_for_selector("#job-status >> text=third.txt: Done")
+    assert page.is_hidden("#job-note")  # nothing was stopped for it
+
+
+SLOWLY_READ = """
+const read = Blob.prototype.arrayBuffer;
+window.reading = [];
+File.prototype.arrayBuffer = function () {
+  if (!this.name.startsWith("slow")) return read.call(this);
+  return new Promise((resolve) => window.reading.push(() => resolve(read.call(this))));
+};
+"""
+
+
+@pytest.mark.parametrize("content", ["u x y slow", b"caf\xe9"], ids=["texts", "not UTF-8"])
+def test_a_file_that_is_read_slowly_does_not_come_over_one_that_was_chosen_later(
+    browser: Browser, address: str, tmp_path: Path, content: str | bytes
+) -> None:
+    visit = Visit(browser)
+    visit.page.add_init_script(SLOWLY_READ)
+    visit.open(address)
+    asked: list[str] = []
+
+    def watch(route: Route) -> None:
+        asked.extend(many(route))
+        route.continue_()
+
+    visit.page.route("**/v1/predict", watch)
+    page = chosen(visit, tmp_path / "slow.txt", content)
+    page.wait_for_selector("#job-status >> text=Reading")
+    chosen(visit, tmp_path / "second.txt", NESTED)
+    page.wait_for_selector("#job-status >> text=second.txt: Done")
+    page.evaluate("() => { for (const go of window.reading) go(); }")
+    page.wait_for_timeout(300)
+    assert "second.txt: Done, 1 of 1 text" in page.inner_text("#job-status")
+    assert page.inner_text("#job-note") == "slow.txt was stopped for this file before anything of it was done."
+    assert asked == [NESTED]
+    assert [one["text"] for one in downloaded(visit, tmp_path)[1]] == [NESTED]
+    visit.context.close()
+
+
+DROP = """(names) => {
+  const given = new DataTransfer();
+  for (const name of names) given.items.add(new File([`u x y ${name}`], name));
+  const event = (type) => new DragEvent(type, { dataTransfer: given, bubbles: true, cancelable: true });
+  const missed = !document.querySelector("h1").dispatchEvent(event("drop"));
+  document.querySelector("#drop").dispatchEvent(event("drop"));
+  return missed;
+}"""
+
+
+def test_of_several_files_one_is_taken_and_one_that_misses_its_place_is_not_shown(visit: Visit) -> None:
+    prevented = visit.page.evaluate(DROP, ["a.txt", "b.txt"])
+    assert prevented  # the browser would have left the page
+    visit.page.wait_for_selector("#job-status >> text=a.txt: Done")
+    assert "Only a.txt was taken" in visit.page.inner_text("#job-note")
+
+
+@pytest.mark.parametrize("way", ["at once", "after Escape"])
+def test_a_key_that_expires_while_a_file_is_worked_on_loses_nothing(
+    browser: Browser, model: NestedNER, tmp_path: Path, way: str
+) -> None:
+    asked: list[int] = []
+
+    def expire(route: Route) -> None:
+        """The service forgets the old key when the first texts of the file are done."""
+        asked.append(len(many(route)))
+        headers = route.request.headers
+        if sum(map(bool, asked)) > 1 and headers.get("authorization") == f"Bearer {OLD}":
+            headers |= {"authorization": "Bearer nothing"}
+        route.continue_(headers=headers)
+
+    with serving(model, keys=(OLD, NEW)) as address:
+        visit = Visit(browser)
+        page = visit.page
+        page.goto(address)
+        give_key(page, OLD)
+        page.wait_for_selector("#labels input")
+        visit.type(NESTED)
+        page.route("**/v1/predict", expire)
+        chosen(visit, tmp_path / "mine.txt", "\n\n".join([NESTED] * 80))
+        page.wait_for_selector("#key-dialog[open] >> text=does not know that key, or not any more")
+        if way == "after Escape":
+            page.keyboard.press("Escape")
+            page.wait_for_selector("#job-status.wrong >> text=you are asked for a key again")
+            assert "32 texts of 80" in page.inner_text("#job-status")
+            visit.screenshot("file-without-a-key")
+            page.click("#job-resume")
+        give_key(page, NEW)
+        page.wait_for_selector("#job-status >> text=Done")
+        assert [one for one in asked if one] == [32, 32, *([32] if way == "after Escape" else []), 32, 16]
+        assert len(downloaded(visit, tmp_path)[1]) == 80
+        visit.context.close()
+
+
+def give_key(page: Page, key: str) -> None:
+    page.wait_for_selector("#key-dialog[open]")
+    page.fill("#key", key)
+    page.keyboard.press("Enter")
+
+
+def test_a_file_is_reason_enough_to_ask_for_the_key_again(browser: Browser, model: NestedNER, tmp_path: Path) -> None:
+    with serving(model, keys=(OLD,)) as address:
+        visit = Visit(browser)
+        visit.page.goto(address)
+        visit.page.click("#key-cancel")
+        visit.page.wait_for_selector("#error >> text=Enter a key")
+        page = chosen(visit, tmp_path / "mine.txt", NESTED)
+        page.click("#key-cancel")
+        page.wait_for_selector("#job-status.wrong >> text=mine.txt was not begun")
+        chosen(visit, tmp_path / "mine.txt", NESTED)
+        give_key(page, OLD)
+        page.wait_for_selector("#job-status >> text=mine.txt: Done")
+        page.wait_for_selector("#labels input")
+        visit.until(lambda: page.is_hidden("#error"))  # the text is read, too
+        visit.context.close()

@@ -18,6 +18,7 @@ from nestree.data.errors import DataError, shown
 from nestree.data.formats.base import Format, Options, Peek, note_losses
 from nestree.data.model import Document, Entity, Range, Source
 from nestree.data.report import Report
+from nestree.modes import as_usual
 
 _ENTITY = re.compile(r"(\S+) (-?\d+ -?\d+(?:;-?\d+ -?\d+)*)")
 _OTHER = re.compile(r"[REAMN]\d+\t|\*\t|#\d*\S*\t")
@@ -143,6 +144,7 @@ def write(documents: Iterable[Document], path: Path, options: Options, report: R
                 stream.writelines(
                     f"T{at}\t{_line(document, entity)}\n" for at, entity in enumerate(document.entities, 1)
                 )
+        as_usual(folder)
         if path.exists():
             path.rmdir()
         folder.rename(path)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import srsly  # type: ignore[import-untyped]
 
+from nestree.modes import as_usual
+
 if TYPE_CHECKING:
     from nestree.model import NestedNER
 
@@ -48,6 +50,7 @@ def _copy_exported(folder: Path, origin: Path | None) -> None:
             if (origin / name).is_file():
                 shutil.copy2(origin / name, new / name)
         shutil.copytree(origin / ENCODER, new / ENCODER)
+        as_usual(new)
         move_files(new, folder, EXPORTED)
         (folder / WEIGHTS).unlink(missing_ok=True)  # of a model before, which would be loaded instead
     finally:

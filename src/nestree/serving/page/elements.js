@@ -69,6 +69,12 @@ export function percent(share) {
 /** One thing, many things. */
 export const counted = (number, one, many = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 
+/** What the service says as a sentence, which another one may follow. */
+export function sentence(said) {
+  const text = said.trim();
+  return text && `${text[0].toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? "" : "."}`;
+}
+
 /** Puts text on the clipboard, and says so on the button for a moment. */
 export async function copy(text, button) {
   const before = button.dataset.name ?? button.textContent;

@@ -1,5 +1,6 @@
 // A file as texts, and the texts through the service in requests that it accepts. No drawing here.
 
+import { sentence } from "./elements.js";
 import { Problem, call, pause } from "./service.js";
 
 const TEXTS_AT_ONCE = 32; // so that progress is seen, and others get their turn
@@ -143,7 +144,7 @@ export class Job {
     } catch (error) {
       const at = /^\/(?:texts|tokens)\/(\d+)/.exec(error.where ?? "")?.[1];
       if (error.status !== 422 || at === undefined || !items[at]) throw error;
-      this.problems.push(`Line ${items[at].line}: ${error.detail} It was left out.`);
+      this.problems.push(`Line ${items[at].line}: ${sentence(error.detail)} It was left out.`);
       this.#left.splice(Number(at), 1);
       this.total--;
       return;

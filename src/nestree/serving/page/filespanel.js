@@ -1,7 +1,8 @@
 // Choosing a file, watching it go through, and taking the result away.
 
-import { byId, counted, make } from "./elements.js";
+import { byId, counted, make, sentence } from "./elements.js";
 import { Job, itemsOf } from "./files.js";
+import { askAgain } from "./service.js";
 
 const LISTED = 200; // texts that can be looked at; the download has all
 
@@ -9,13 +10,18 @@ export class FilesPanel {
   #job = null;
   #name = "";
   #listed = 0;
-  #model;
+  #taking = null; // of the file that was chosen last, until it is read; aborted when there is another one
   #options;
+  #model;
   #open;
 
-  /** `options()`: threshold and flat as they are set; `open(text)`: somebody wants to look at a text. */
-  constructor(options, open) {
+  /**
+   * `options()`: threshold and flat as they are set; `model(signal)`: a promise of what the service says of its model,
+   * or of null; `open(text)`: somebody wants to look at a text.
+   */
+  constructor(options, model, open) {
     this.#options = options;
+    this.#model = model;
     this.#open = open;
     const input = byId("file");
     input.addEventListener("change", () => {
@@ -33,20 +39,23 @@ export class FilesPanel {
     for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("over"));
     drop.addEventListener("drop", (event) => {
       event.preventDefault();
-      if (event.dataTransfer.files[0]) this.take(event.dataTransfer.files[0]);
+      const [file, ...others] = event.dataTransfer.files;
+      if (file) this.take(file, others.length ? `Only ${file.name} was taken, as one file can be at a time.` : "");
     });
+    for (const name of ["dragover", "drop"]) document.addEventListener(name, stay);
     byId("job-cancel").addEventListener("click", () => this.#job?.cancel());
-    byId("job-resume").addEventListener("click", () => this.#run());
+    byId("job-resume").addEventListener("click", () => {
+      askAgain();
+      this.#run();
+    });
     byId("job-download").addEventListener("click", () => this.#download());
   }
 
-  set model(model) {
-    this.#model = model;
-  }
-
-  async take(file) {
-    this.#job?.cancel();
-    this.#job = null;
+  /** Works on a file, in place of one that is worked on; `note` is said beside. */
+  async take(file, note = "") {
+    askAgain();
+    this.#note(`${this.#stop()} ${note}`.trim());
+    const { signal } = (this.#taking = new AbortController());
     this.#name = file.name;
     byId("job").hidden = false;
     byId("job-texts").replaceChildren();
@@ -56,20 +65,43 @@ export class FilesPanel {
     try {
       content = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     } catch (error) {
+      if (signal.aborted) return;
+      this.#taking = null;
       const why = error instanceof TypeError ? "is not UTF-8. Save it as UTF-8 and choose it again." : "cannot be read.";
       this.#failed(`${file.name} ${why}`);
       return;
     }
-    if (!this.#model) {
-      this.#failed("The service has not said yet what it takes; choose the file again in a moment.");
+    const model = signal.aborted ? null : await this.#model(signal);
+    if (signal.aborted) return;
+    this.#taking = null;
+    if (!model) {
+      this.#failed(`${file.name} was not begun, as the service does not say what it takes. Choose it again when it does.`);
       return;
     }
-    const job = new Job(itemsOf(file.name, content, byId("file-split").value), this.#model.limits, this.#options(), (message) => {
+    const job = new Job(itemsOf(file.name, content, byId("file-split").value), model.limits, this.#options(), (message) => {
       if (job === this.#job) this.#tell(message);
     });
     this.#job = job;
     if (job.total) await this.#run();
     else this.#failed(`${file.name} has no texts.`);
+  }
+
+  /** Stops what is under way; returns what there is to say about that. */
+  #stop() {
+    const [job, name] = [this.#job, this.#name];
+    const reading = this.#taking !== null;
+    this.#taking?.abort();
+    this.#job = null; // first, so that it has no more to say here
+    job?.cancel();
+    if (reading) return `${name} was stopped for this file before anything of it was done.`;
+    if (!job?.running) return "";
+    return `${name} was stopped for this file, with ${job.done.length.toLocaleString("en")} of ${counted(job.total, "text")} done.`;
+  }
+
+  #note(text) {
+    const note = byId("job-note");
+    note.hidden = !text;
+    note.textContent = text;
   }
 
   async #run() {
@@ -78,7 +110,10 @@ export class FilesPanel {
     if (job !== this.#job) return;
     const kept = `What is done so far (${counted(job.done.length, "text")} of ${job.total.toLocaleString("en")}) can be downloaded.`;
     if (error?.name === "AbortError") this.#tell(`Stopped. ${kept}`);
-    else if (error) this.#failed(`${error.message} ${error.advice ?? ""} ${kept}`);
+    else if (error) {
+      const advice = error.status === 401 ? "Go on, and you are asked for a key again." : error.advice;
+      this.#failed([sentence(error.message), advice, kept].filter(Boolean).join(" "));
+    }
   }
 
   #failed(message) {
@@ -133,4 +168,11 @@ export class FilesPanel {
     link.remove();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
   }
+}
+
+/** A file that misses its place stays out: browsers would show it instead of the page, and all work would be gone. */
+function stay(event) {
+  if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;
+  event.preventDefault();
+  if (event.type === "dragover") event.dataTransfer.dropEffect = "none";
 }

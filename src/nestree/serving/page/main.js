@@ -1,12 +1,13 @@
 // The page: what is typed goes to the service, what comes back is drawn. Everything else is in the other modules.
 
-import { byId, copy, counted, debounced, make, scoreText } from "./elements.js";
+import { byId, copy, counted, debounced, make, scoreText, sentence } from "./elements.js";
 import { examplesFor } from "./examples.js";
 import { wellFormed } from "./files.js";
 import { FilesPanel } from "./filespanel.js";
+import { askForKey } from "./keydialog.js";
 import { Links } from "./links.js";
 import { Reading } from "./reading.js";
-import { call, hasKey, onKeyWanted, pause } from "./service.js";
+import { askAgain, call, hasKey, onKeyWanted, pause } from "./service.js";
 import { textOf, understood, withoutLabels } from "./spans.js";
 import { Table } from "./table.js";
 import { TreePanel } from "./treepanel.js";
@@ -21,7 +22,7 @@ const links = new Links();
 const reading = new Reading(byId("reading"), links);
 const panel = new TreePanel(links);
 const table = new Table(byId("table"), links, (entity) => reading.focus(entity));
-const files = new FilesPanel(settings, open);
+const files = new FilesPanel(settings, modelForFiles, open);
 
 const colour = (label) => Math.max(0, state.model.labels.indexOf(label)) % 8;
 const text = byId("text");
@@ -53,6 +54,7 @@ async function ask() {
   state.answer = answer.documents[0];
   state.found = understood(state.answer);
   showProblem(null);
+  showCurl(); // there may be a key by now
   redraw(performance.now() - began);
   if (body.trees && state.model.limits.alternatives > 0) await askForAlternatives(body, signal);
 }
@@ -90,14 +92,22 @@ async function patiently(path, body, signal) {
   }
 }
 
+/** What the service says of its model; null if it is not wanted any more, or if the page says why there is none. */
 async function modelKnown(signal) {
-  if (state.model) return true;
+  if (state.model) return state.model;
   const model = await patiently("v1/model", null, signal);
-  if (!model || state.model) return Boolean(state.model);
+  if (!model || state.model) return state.model;
   state.model = model;
-  files.model = model;
   introduce(model);
-  return true;
+  return model;
+}
+
+/** The same; a text that could not be read for the want of it is read now. */
+async function modelForFiles(signal) {
+  const known = state.model !== null;
+  const model = await modelKnown(signal);
+  if (model && !known) ask();
+  return model;
 }
 
 const soon = debounced(TYPING, ask);
@@ -139,9 +149,18 @@ function showProblem(problem) {
     box.replaceChildren();
     return;
   }
-  const [what, advice] = [problem.detail || problem.title || "Something went wrong.", problem.advice];
+  const what = sentence(problem.detail || problem.title || "Something went wrong.");
   const wait = problem.status === 503 ? ` Trying again in ${Math.ceil(problem.retryAfter ?? 2)} s.` : "";
-  box.replaceChildren(make("b", {}, what), advice ? ` ${advice}` : "", wait);
+  const advice = problem.status === 401 ? keyButton() : (problem.advice ?? "");
+  box.replaceChildren(make("b", {}, what), " ", advice, wait);
+}
+
+function keyButton() {
+  const again = () => {
+    askAgain();
+    ask();
+  };
+  return make("button", { type: "button", onclick: again }, "Enter a key");
 }
 
 function introduce(model) {
@@ -244,24 +263,6 @@ byId("card-open").addEventListener("click", () => byId("card-dialog").showModal(
 byId("card-close").addEventListener("click", () => byId("card-dialog").close());
 links.listen(showDetail);
 
-// --- Keys ---
-
-onKeyWanted((refused) => {
-  const dialog = byId("key-dialog");
-  byId("key").value = "";
-  if (refused) byId("key-message").textContent = "The service does not know that key. Try another one.";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    let given = null;
-    byId("key-form").onsubmit = (event) => {
-      event.preventDefault();
-      given = byId("key").value.trim();
-      dialog.close();
-    };
-    byId("key-cancel").onclick = () => dialog.close();
-    dialog.onclose = () => resolve(given);
-  });
-});
-
+onKeyWanted(askForKey);
 setThreshold(null);
 ask();

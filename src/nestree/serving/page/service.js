@@ -12,15 +12,27 @@ export class Problem extends Error {
 
 let askForKey = null; // the page's: a promise of a key, or of null
 let asking = null;
+let declined = false;
 
 /** `ask(refused)` asks the user for a key; several requests that wait for one share the question. */
 export function onKeyWanted(ask) {
   askForKey = ask;
 }
 
-function wantedKey(refused) {
+/** The user wants something done: who gave no key before is asked once more. */
+export function askAgain() {
+  declined = false;
+}
+
+/** Whether there is another key to try. Who does not want to give one is left alone, whatever else is under way. */
+async function anotherKey(refused) {
+  if (declined) return false;
   asking ??= askForKey(refused).finally(() => (asking = null));
-  return asking;
+  const given = await asking;
+  declined = given === null;
+  if (declined) sessionStorage.removeItem(KEY); // the service does not take it
+  else sessionStorage.setItem(KEY, given);
+  return !declined;
 }
 
 /** GET, or with a body POST, JSON; asks for a key where one is wanted. */
@@ -28,13 +40,11 @@ export async function call(path, body = null, { signal } = {}) {
   for (;;) {
     const key = sessionStorage.getItem(KEY);
     const answer = await send(path, body, key, signal);
-    if (answer.ok) return answer.json();
+    if (answer.ok) return contentOf(answer);
     const problem = await problemOf(answer);
     if (problem.status !== 401 || !askForKey) throw problem;
     if (sessionStorage.getItem(KEY) !== key) continue; // another request was quicker to ask
-    const given = await wantedKey(key !== null);
-    if (given === null) throw problem;
-    sessionStorage.setItem(KEY, given);
+    if (!(await anotherKey(key !== null))) throw problem;
     signal?.throwIfAborted();
   }
 }
@@ -52,13 +62,23 @@ async function send(path, body, key, signal) {
   }
 }
 
+async function contentOf(answer) {
+  try {
+    return await answer.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem({ title: "No answer", detail: "The answer of the service broke off, or is none of its own.", advice: "Try again." });
+  }
+}
+
 async function problemOf(answer) {
   const retryAfter = Number.parseFloat(answer.headers.get("retry-after"));
   const given = { status: answer.status, retryAfter: Number.isFinite(retryAfter) ? retryAfter : null };
   try {
     const { title, detail, advice, where } = await answer.json();
     return new Problem({ ...given, title, detail, advice, where });
-  } catch {
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     // A proxy in between may answer with a page of its own.
     return new Problem({ ...given, detail: `The service answered with status ${answer.status}.` });
   }
