@@ -9,7 +9,10 @@ from nestree.data.splitting import SENTENCES, WORDS
 from nestree.settings import Settings, key
 
 RATES = ((512, 5e-4), (768, 1e-4), (1 << 30, 5e-5))
-"""Learning rates of encoders that are at most so wide."""
+"""Learning rates of encoders that are at most so wide, for much text."""
+MUCH, LEAST_SHARE = 500_000, 0.2
+"""Pieces of text from which on the learning rate is the full one; for less text it is smaller, in proportion, but at
+least this share. Large steps over the same few sentences, again and again, cost the encoder what it knew before."""
 
 ALL_PIECES, FEWEST_PASSES, MOST_PASSES = 70_000_000, 3, 100
 """Pieces of all passes together, where their number is not chosen, and how few and many passes there can be."""
@@ -30,7 +33,9 @@ class AdaptConfig(Settings):
     batch_size: int = key(256, "training", "windows in a step, over all processes")
     budget: int = key(0, "training", "pieces in one forward pass; a larger batch goes in parts; 0: by the device")
     mask: float = key(0.15, "training", "share of the words that are hidden and have to be guessed")
-    lr: float = key(0.0, "training", "learning rate of the encoder; 0: by its width, 5e-4, 1e-4 or 5e-5")
+    lr: float = key(
+        0.0, "training", "learning rate of the encoder; 0: by its width, 5e-4, 1e-4 or 5e-5, and less for little text"
+    )
     head_lr: float = key(1e-3, "training", "learning rate of a new head; one that was pretrained has the encoder's")
     weight_decay: float = key(0.01, "training", "of weight matrices; biases and norms have none")
     warmup: float = key(0.06, "training", "share of the steps in which the learning rates rise")
@@ -71,9 +76,10 @@ class AdaptConfig(Settings):
         """How many passes there are over a text of so many pieces."""
         return self.epochs or min(MOST_PASSES, max(FEWEST_PASSES, round(ALL_PIECES / max(1, pieces))))
 
-    def rate(self, width: int) -> float:
-        """The learning rate for an encoder of this width."""
-        return self.lr or next(rate for widest, rate in RATES if width <= widest)
+    def rate(self, width: int, pieces: int) -> float:
+        """The learning rate for an encoder of this width, and a text of so many pieces."""
+        full = next(rate for widest, rate in RATES if width <= widest)
+        return self.lr or full * min(1.0, max(LEAST_SHARE, pieces / MUCH))
 
 
 def budget_for(device: str) -> int:

@@ -308,7 +308,7 @@ class Adapter:
         self.prepared = prepare(self.text, pieces, config)
         self.model.to(accelerator.device).train()
         self.parameters = [one for one in self.model.parameters() if one.requires_grad]
-        rate = config.rate(self.model.width)
+        rate = config.rate(self.model.width, self.prepared.pieces)
         rates = _Rates(rate, rate if self.model.pretrained else config.head_lr, config.weight_decay)
         self.optimizer = accelerator.prepare(make_optimizer(self.model, rates))
         on_gpu = accelerator.device.type == "cuda"
