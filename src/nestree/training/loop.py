@@ -16,13 +16,13 @@ from torch import Tensor
 from nestree.data import Document
 from nestree.data.statistics import compared
 from nestree.drawing.page import Table
-from nestree.encoders import adaptation_of
 from nestree.evaluation import Scores, score
 from nestree.model import NestedNER
 from nestree.prediction import Pages
 from nestree.prediction.reading import budget_for
 from nestree.training import checkpoints, machine
 from nestree.training.batching import Loader, Step
+from nestree.training.best import Best
 from nestree.training.config import TrainConfig
 from nestree.training.data import Corpus, label_shift
 from nestree.training.errors import TrainingError
@@ -30,11 +30,13 @@ from nestree.training.folder import RunFolder
 from nestree.training.gradients import Gradients, diverged, too_long
 from nestree.training.incomplete import judged
 from nestree.training.journal import Journal
+from nestree.training.notes import Notes
 from nestree.training.objective import Objective
 from nestree.training.optimizer import Average, Update, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
-from nestree.training.recordings import Recordings
+from nestree.training.recordings import recordings_for
 from nestree.training.report import write_report
+from nestree.training.saving import Saver, Stopwatch
 from nestree.training.state import Result, State
 from nestree.training.stopping import stoppable, without_garbage
 
@@ -93,10 +95,9 @@ class Trainer:
         self.progress = (progress or Progress()) if self.first else Silent()
         self.state = State()
         self._stop = threading.Event()
-        self._said: set[str] = set()
-        self._unsaved: dict[str, Tensor] | None = None
+        self._notes = Notes(self.progress.message)
+        self._watch = Stopwatch()
         self.journal: Journal | None = None  # of the first process
-        self._began = time.monotonic()
 
     def resumed_result(self, resume: bool) -> Result | None:
         """The result of a run that has come to its end already."""
@@ -117,7 +118,6 @@ class Trainer:
         self.open(resume=resume, force=force)
         if resume:
             self._restore()
-            self._agree()
         self.objective.prepare(self.folder.training, self.accelerator, self.progress.message)
         self._announce()
         if self.journal:
@@ -155,13 +155,13 @@ class Trainer:
             loss = self._take_loss()
             if self.journal:
                 rates = rates_of(self.optimizer)
-                speed = self.journal.step(state.step, state.epoch, loss, rates, self._seconds())
+                speed = self.journal.step(state.step, state.epoch, loss, rates, self._watch.seconds)
         self.progress.step(state.epoch, loss, speed)
         due = config.checkpoint_every and state.step % config.checkpoint_every == 0
         if self._stop.is_set() or (due and state.in_epoch < self.loader.steps):
             if self.accelerator.num_processes > 1:
                 self._take_loss()
-            saved = self._save_best() and self._checkpoint()
+            saved = self.best.save(self.state) and self._checkpoint()
             if self._stop.is_set():
                 kept = "a checkpoint was written" if saved else "the last checkpoint is kept"
                 self.progress.message(f"stopped after step {state.step}; {kept}: --resume goes on from there")
@@ -180,25 +180,26 @@ class Trainer:
             scores=scores,
             best=best,
             sentences_per_second=speed,
-            seconds=self._seconds(),
+            seconds=self._watch.seconds,
         )
         self.state = replace(state, epoch=state.epoch + 1, in_epoch=0, loss=0.0)
         if self.journal:
             self.journal.epoch(result)
-            self._unsaved = self._weights() if best else self._unsaved
-            if self._save_best():
+            if best:
+                self.best.keep(self._weights())
+            if self.best.save(self.state):
                 self._checkpoint()
         self.progress.epoch(result)
 
     def _finish(self) -> Result:
-        if self.first and not (self._save_best() and (self.folder.path / "nestree.json").is_file()):
+        if self.first and not (self.best.save(self.state) and (self.folder.path / "nestree.json").is_file()):
             raise TrainingError(
                 f"the best model could not be written to {self.folder.path}. Make room on the disk, then go on with "
                 "--resume."
             )
         state = self.state
         assert state.best_scores is not None
-        seconds = round(self._seconds(), 1)
+        seconds = round(self._watch.seconds, 1)
         result = Result(str(self.folder.path), state.best_epoch, state.epoch - 1, state.best_scores, seconds)
         if self.first:
             self._report()
@@ -258,7 +259,7 @@ class Trainer:
             self.folder.begin(self.config, self.corpus, machine.described(self.accelerator), self.objective.described())
         if self.first:
             self.folder.clean()
-            self.journal = Journal(self.folder, sentences=self.config.batch_size, say=self._say_once)
+            self.journal = Journal(self.folder, sentences=self.config.batch_size, notes=self._notes)
         self.accelerator.wait_for_everyone()
 
     def build(self) -> None:
@@ -285,14 +286,15 @@ class Trainer:
         )
         self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
         self.steps = config.epochs * self.loader.steps
-        # With a scaler, as for fp16, the factor of the loss is kept elsewhere and changes.
-        recorded = on_gpu and config.cuda_graphs and not accelerator.scaler and self.objective.recordable
-        recordings = Recordings(accelerator.device, self._say_what_is_not_recorded) if recorded else None
+        wanted = config.cuda_graphs and self.objective.recordable
+        recordings = recordings_for(accelerator, self._notes, wanted=wanted)
         self.gradients = Gradients(
-            self.model, accelerator, self.loader, config, self._say_once, recordings, self.objective
+            self.model, accelerator, self.loader, config, self._notes, recordings, self.objective
         )
         self.update = Update(self.model, self.optimizer, accelerator, config.clip, recordings)
         self._recent = torch.zeros((), device=accelerator.device)
+        self.saver = Saver(self.folder, accelerator, self.optimizer, self.progress, self._notes)
+        self.best = Best(self.model, self.folder.path, self.corpus, config, self.objective, self._notes)
 
     def _announce(self) -> None:
         found = machine.described(self.accelerator)
@@ -325,93 +327,30 @@ class Trainer:
     # --- Checkpoints ---
 
     def _checkpoint(self) -> bool:
-        """Writes one, if it can be; a full disk does not end the run."""
-        if not self.first:
-            return False
+        """Writes one, if it can be; whether it was."""
         tensors = checkpoints.flat("model", self.model.state_dict())
-        tensors |= dict(checkpoints.optimizer_tensors(self.optimizer.state_dict()["state"]))
         if self.average:
             tensors |= checkpoints.flat("average", self.average.tensors())
         recent = self.state.recent + float(self._recent)
-        state = asdict(replace(self.state, seconds=self._seconds(), recent=recent))
-        scaler = self.accelerator.scaler.state_dict() if self.accelerator.scaler else None
-        try:
-            content = {"state": state, "budget": self.loader.budget, "scaler": scaler}
-            checkpoints.save(self.folder.checkpoints, self.state.step, tensors, content)
-        except OSError as error:
-            self._say_once(
-                "checkpoint", f"a checkpoint could not be written ({error}); the run goes on, and tries again"
-            )
-            return False
-        return True
+        state = asdict(replace(self.state, seconds=self._watch.seconds, recent=recent))
+        return self.saver.save(self.state.step, tensors, {"state": state, "budget": self.loader.budget})
 
     def _restore(self) -> None:
-        found, damaged = checkpoints.load(self.folder.checkpoints)
-        for path, why in damaged:
-            self.progress.message(f"{path} is damaged ({why}); it is passed over")
+        found = self.saver.restore(self.steps)
         if found is None:
-            self.progress.message(f"{self.folder.path}: no checkpoint yet; beginning at the first step")
-            if self.first:
-                self.folder.forget_after(-1)
             return
         self.model.load_state_dict(checkpoints.under("model", found.tensors))
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": checkpoints.optimizer_state(found.tensors), "param_groups": groups})
         if self.average:
             self.average.load(checkpoints.under("average", found.tensors))
-        if self.accelerator.scaler and found.state["scaler"]:
-            self.accelerator.scaler.load_state_dict(found.state["scaler"])
         known = {one.name for one in fields(State)}
         self.state = State(**{name: value for name, value in found.state["state"].items() if name in known})
         self.loader.budget = min(found.state["budget"], self.config.budget)
-        self._began = time.monotonic() - self.state.seconds
-        if self.first:
-            self.folder.forget_after(self.state.step)
-        self.progress.message(f"going on after step {self.state.step} of {self.steps}")
-
-    def _agree(self) -> None:
-        """All processes must go on from the same step: with several machines, they must see the same folder."""
-        from accelerate.utils import gather_object
-
-        found = set(gather_object([self.state.step]))
-        if len(found) > 1:
-            raise TrainingError(
-                f"{self.folder.path}: processes found checkpoints of different steps ({sorted(found)}). All machines "
-                "must share this folder."
-            )
+        self._watch.go_on_after(self.state.seconds)
 
     def _weights(self) -> dict[str, Tensor]:
         """A copy of the weights that count."""
         with self.average.in_place() if self.average else nullcontext():
             return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
-
-    def _save_best(self) -> bool:
-        """Writes the best model, if it is not written yet. Until it is, no checkpoint may say that it was."""
-        if self._unsaved is None:
-            return True
-        data = {
-            name: {
-                "file": ", ".join(Path(one.path).name for one in part.files),
-                "sentences": part.statistics.sentences,
-                "entities": part.statistics.entities,
-            }
-            for name, part in (("train", self.corpus.train), ("dev", self.corpus.dev))
-        }
-        training = {**data, "epoch": self.state.best_epoch, "settings": self.config.as_dict()}
-        adapted = adaptation_of(self.config.encoder)
-        if adapted is not None:
-            training["adaptation"] = adapted
-        training |= self.objective.told()
-        metrics = {"dev": self.state.best_scores}
-        try:
-            self.model.save_pretrained(self.folder.path, metrics=metrics, training=training, weights=self._unsaved)
-        except OSError as error:
-            self._say_once(
-                "model", f"the best model could not be written yet ({error}); the run goes on, and tries again"
-            )
-            return False
-        self._unsaved = None
-        return True
 
     # --- Numbers ---
 
@@ -425,17 +364,3 @@ class Trainer:
         loss = self.state.loss + value
         self.state = replace(self.state, loss=loss, recent=0.0, counted=self.state.step)
         return value / max(1, steps)
-
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
-
-    def _say_what_is_not_recorded(self, why: str) -> None:
-        self._say_once("recording", f"this encoder cannot be recorded for the GPU, so steps take longer ({why})")
-
-    def _say_once(self, kind: str, text: str) -> bool:
-        """Says something the first time; whether this was it."""
-        if kind in self._said:
-            return False
-        self._said.add(kind)
-        self.progress.message(f"note: {text}")
-        return True
