@@ -9,22 +9,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from nestree.adaptation.about import about, announced, text_about
 from nestree.adaptation.config import AdaptConfig, budget_for
-from nestree.adaptation.folder import AdaptFolder, card, encoder_fingerprint
+from nestree.adaptation.folder import AdaptFolder, card
 from nestree.adaptation.head import load_masked
 from nestree.adaptation.pace import Pace
 from nestree.adaptation.prepared import prepare
 from nestree.adaptation.progress import AdaptProgress, RoundResult, SilentProgress
 from nestree.adaptation.state import AdaptResult, State, perplexity
-from nestree.adaptation.steps import Learner, Step, Steps, cost_of
+from nestree.adaptation.steps import Learner, Step, Steps, cost_of, diverged
 from nestree.adaptation.text import Text
-from nestree.model.card import base_model
-from nestree.model.encoder import folder_of, limit_of
+from nestree.model.encoder import limit_of
 from nestree.model.pieces import Pieces
 from nestree.training import checkpoints, machine
 from nestree.training.errors import TrainingError
@@ -199,7 +198,7 @@ class Adapter:
                 "not help it"
             )
         found = {
-            **self._about(),
+            **about(self.encoder, self.model, self.text, self.prepared, self.accelerator),
             "perplexity_before": perplexity(state.before),
             "perplexity_after": perplexity(state.best),
             "round": state.best_round,
@@ -265,41 +264,16 @@ class Adapter:
         if self.first and not (resume and self.folder.begun):
             if force:
                 self.folder.replace()
-            self.folder.begin(
-                self.encoder, self.config, {"text": self._about()["text"], "source": dict(self.text.source)}
-            )
+            about_text = {"text": text_about(self.text), "source": dict(self.text.source)}
+            self.folder.begin(self.encoder, self.config, about_text)
         if self.first:
             self.folder.clean()
         self.accelerator.wait_for_everyone()
 
-    def _about(self) -> dict[str, Any]:
-        """What there is to know of encoder, text and machine."""
-        return {
-            "encoder": base_model(self.encoder) or Path(self.encoder).resolve().name,
-            "encoder_fingerprint": encoder_fingerprint(folder_of(self.encoder)),
-            "head": "pretrained" if self.model.pretrained else "new",
-            "text": {"files": [dict(one) for one in self.text.files], "fingerprint": self.text.fingerprint},
-            "sentences": len(self.text.sentences),
-            "words": self.text.words,
-            "pieces": self.prepared.pieces,
-            "held_out": self.prepared.held_sentences,
-            "machine": machine.described(self.accelerator),
-        }
-
     def _announce(self) -> None:
-        found = machine.described(self.accelerator)
-        count = sum(one.numel() for one in self.parameters)
-        head = "the head it was pretrained with" if self.model.pretrained else "a new head"
-        self.progress.begin(
-            self.rounds,
-            self.total,
-            self.state.step,
-            f"adapting {self.encoder} ({count / 1e6:.1f} million weights, {head}) on {found['device']}, "
-            f"{found['precision']}, {found['threads']} threads: {len(self.text.sentences):,} sentences, "
-            f"{self.text.words:,} words, {self.prepared.pieces:,} pieces in {len(self.prepared.learned):,} windows, "
-            f"{self.prepared.held_sentences:,} sentences held out; {self.passes} passes of "
-            f"{self.steps.in_epoch} steps",
-        )
+        what = announced(self.encoder, self.model, self.text, self.prepared, self.accelerator)
+        what += f"; {self.passes} passes of {self.steps.in_epoch} steps"
+        self.progress.begin(self.rounds, self.total, self.state.step, what)
         for note in self.prepared.notes:
             self.progress.message(f"note: {note}")
 
@@ -346,14 +320,14 @@ class Adapter:
         cost = cost_of(self.model, self.prepared.held, self.accelerator, self.steps.budget)
         self.pace.held_out = self.pace.now() - began
         if not math.isfinite(cost):
-            raise _diverged(cost, self.state.step)
+            raise diverged(cost, self.state.step)
         return cost
 
     def _take_loss(self) -> float:
         """The mean cost of a guess in the steps of this round so far, over all processes."""
         value = float(self.accelerator.reduce(self._recent, reduction="sum"))
         if not math.isfinite(value):
-            raise _diverged(value, self.state.step)
+            raise diverged(value, self.state.step)
         self._recent = torch.zeros_like(self._recent)
         self.state = replace(self.state, loss=self.state.loss + value)
         return self.state.loss / max(1, self.state.since)
@@ -364,9 +338,3 @@ class _Rates:
     encoder_lr: float
     head_lr: float
     weight_decay: float
-
-
-def _diverged(value: float, step: int) -> TrainingError:
-    return TrainingError(
-        f"the loss is {value} at step {step}: the adaptation diverged. Lower lr and head_lr, or use precision = fp32."
-    )

@@ -161,6 +161,13 @@ def too_long() -> TrainingError:
     return TrainingError("memory does not suffice for one window. Use a smaller length, or a smaller encoder.")
 
 
+def diverged(value: float, step: int) -> TrainingError:
+    """The error for a loss that is no number."""
+    return TrainingError(
+        f"the loss is {value} at step {step}: the adaptation diverged. Lower lr and head_lr, or use precision = fp32."
+    )
+
+
 @torch.no_grad()
 def cost_of(model: MaskedEncoder, windows: Windows, accelerator: Any, budget: int) -> float:
     """The mean cost of a guess of held-out text, in nats; what is hidden is the same every time."""

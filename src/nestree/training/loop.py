@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -13,22 +13,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nestree.data import Document
 from nestree.data.statistics import compared
 from nestree.drawing.page import Table
-from nestree.evaluation import Scores, score
+from nestree.evaluation import Scores
 from nestree.model import NestedNER
-from nestree.prediction import Pages
-from nestree.prediction.reading import budget_for
 from nestree.training import checkpoints, machine
 from nestree.training.batching import Loader, Step
 from nestree.training.best import Best
 from nestree.training.config import TrainConfig
 from nestree.training.data import Corpus, label_shift
+from nestree.training.dev import Dev
 from nestree.training.errors import TrainingError
 from nestree.training.folder import RunFolder
-from nestree.training.gradients import Gradients, diverged, too_long
-from nestree.training.incomplete import judged
+from nestree.training.gradients import Gradients, diverged
 from nestree.training.journal import Journal
 from nestree.training.notes import Notes
 from nestree.training.objective import Objective
@@ -134,7 +131,7 @@ class Trainer:
                     self.after_step()
                 sentences = max(0, len(self.corpus.sentences) - before * config.batch_size)
                 speed = sentences / max(1e-9, time.monotonic() - began)
-                self._after_epoch(self.evaluate(), speed)
+                self._after_epoch(self.dev.scores(self._averaged(), self.loader.budget), speed)
         return self._finish()
 
     def learn(self, step: Step) -> None:
@@ -221,24 +218,6 @@ class Trainer:
         for note in found.notes:
             self.progress.message(f"note: {note}")
 
-    # --- Evaluation ---
-
-    def evaluate(self) -> Scores:
-        """Scores on dev, with averaged weights if there are; every process reads its share of the documents."""
-        from accelerate.utils import gather_object
-
-        try:
-            with self.average.in_place() if self.average else nullcontext(), self.accelerator.autocast():
-                budget = min(self.loader.budget, budget_for(self.accelerator.device))
-                own = list(self.pages.annotated(self.model, budget))
-        except torch.OutOfMemoryError as error:
-            raise too_long() from error
-        gold = self.corpus.dev.documents
-        if self.accelerator.num_processes > 1:
-            parts: list[list[Document]] = gather_object([own])
-            own = [parts[at % len(parts)][at // len(parts)] for at in range(len(gold))]
-        return score(gold, list(map(judged, gold, own)))
-
     # --- Setting up ---
 
     def check(self, *, resume: bool, force: bool) -> None:
@@ -284,7 +263,7 @@ class Trainer:
             for_gpu=on_gpu,
             objective=self.objective,
         )
-        self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
+        self.dev = Dev(self.model, self.corpus.dev.documents, accelerator)
         self.steps = config.epochs * self.loader.steps
         wanted = config.cuda_graphs and self.objective.recordable
         recordings = recordings_for(accelerator, self._notes, wanted=wanted)
@@ -309,13 +288,8 @@ class Trainer:
             f"training {count / 1e6:.1f} million weights ({self.config.encoder}, loss = {self.config.loss}) on {where}:"
             f" {self.config.epochs} epochs of {self.loader.steps} steps",
         )
-        if self.loader.cannot_mask:
-            self.progress.message("note: this tokenizer has no piece for what is hidden; mask is without effect")
-        if self.loader.windowed:
-            self.progress.message(
-                f"{self.loader.windowed} sentences are longer than the encoder reads at once; "
-                "they are read in overlapping windows"
-            )
+        for note in self.loader.notes:
+            self.progress.message(note)
 
     def close(self) -> None:
         """Gives back what the run held."""
@@ -347,9 +321,13 @@ class Trainer:
         self.loader.budget = min(found.state["budget"], self.config.budget)
         self._watch.go_on_after(self.state.seconds)
 
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Puts the weights that count in place: averaged ones, if there are."""
+        return self.average.in_place() if self.average else nullcontext()
+
     def _weights(self) -> dict[str, Tensor]:
-        """A copy of the weights that count."""
-        with self.average.in_place() if self.average else nullcontext():
+        """A copy of them."""
+        with self._averaged():
             return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
 
     # --- Numbers ---
