@@ -21,7 +21,7 @@ from nestree.adaptation.pace import Pace
 from nestree.adaptation.prepared import prepare
 from nestree.adaptation.progress import AdaptProgress, RoundResult, SilentProgress
 from nestree.adaptation.state import AdaptResult, State, perplexity
-from nestree.adaptation.steps import Learner, Step, Steps, cost_of, diverged
+from nestree.adaptation.steps import Learner, Step, Steps, diverged
 from nestree.adaptation.text import Text
 from nestree.model.encoder import limit_of
 from nestree.model.pieces import Pieces
@@ -118,6 +118,8 @@ class Adapter:
         return self._finish()
 
     def _learn(self) -> None:
+        if self._has_no_patience():  # it was over already when it was stopped
+            return
         self.pace.begin(self.state.step)
         ahead = self.steps(self.state.step, self.total)
         try:
@@ -288,7 +290,7 @@ class Adapter:
         """Writes one, if it can be; whether it was."""
         assert self._best is not None
         tensors = checkpoints.flat("model", dict(self.model.named_parameters())) | checkpoints.flat("best", self._best)
-        content = {"state": asdict(self.state), "seconds": self._watch.seconds}
+        content = {"state": asdict(self.state), "seconds": self._watch.seconds, "budget": self.steps.budget}
         if not self.saver.save(self.state.step, tensors, content):
             return False
         self._saved = time.monotonic()
@@ -302,6 +304,7 @@ class Adapter:
         device = self.accelerator.device
         self._best = {name: value.to(device) for name, value in checkpoints.under("best", found.tensors).items()}
         self.state = State(**found.state["state"])
+        self.steps.budget = min(self.steps.budget, found.state.get("budget", self.steps.budget))
         self._watch.go_on_after(found.state["seconds"])
 
     @torch.no_grad()
@@ -317,7 +320,7 @@ class Adapter:
     def _cost(self) -> float:
         """The mean cost of a guess of held-out text."""
         began = self.pace.now()
-        cost = cost_of(self.model, self.prepared.held, self.accelerator, self.steps.budget)
+        cost = self.learner.cost(self.prepared.held)
         self.pace.held_out = self.pace.now() - began
         if not math.isfinite(cost):
             raise diverged(cost, self.state.step)

@@ -19,6 +19,8 @@ from nestree.training.errors import TrainingError
 from nestree.training.notes import Notes
 from nestree.training.recordings import Recordings
 
+SMALLER = "memory does not suffice for a batch: it goes in smaller parts from now on"
+
 
 @dataclass(frozen=True)
 class Step:
@@ -121,14 +123,14 @@ class Learner:
     def add(self, step: Step, number: int) -> Tensor:
         """Adds this process's gradients of a step; returns its part of the mean cost of a guess. Shape: ``[]``."""
         parts = step.parts if step.budget <= self._steps.budget else self._steps.parts(step.numbers, step.epoch)
-        return self._attempts.add(
+        return self._attempts.run(
             number, parts, lambda parts: self._of(parts, 1 / step.count), lambda parts: self._smaller(step, parts)
         )
 
     def _smaller(self, step: Step, parts: tuple[Guesses, ...]) -> tuple[Guesses, ...]:
         """The same windows in parts of half the size."""
         self._steps.budget = max(1, max(part.pieces.numel() for part in parts) // 2)
-        self._notes("memory", "memory does not suffice for a batch: it goes in smaller parts from now on")
+        self._notes("memory", SMALLER)
         return self._steps.parts(step.numbers, step.epoch)
 
     def _of(self, parts: tuple[Guesses, ...], share: float) -> Tensor:
@@ -155,6 +157,41 @@ class Learner:
         self._accelerator.backward(loss)
         return loss.detach()
 
+    @torch.no_grad()
+    def cost(self, windows: Windows) -> float:
+        """The mean cost of a guess of held-out text, in nats; what is hidden is the same every time."""
+        accelerator = self._accelerator
+        own = np.arange(accelerator.process_index, len(windows), accelerator.num_processes)
+
+        def parts() -> tuple[np.ndarray, ...]:
+            return tuple(windows.parts(own, self._steps.budget)) if len(own) else ()
+
+        def smaller(before: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+            self._notes("memory", SMALLER)
+            while max(map(len, parts())) >= max(map(len, before)):
+                self._steps.budget = max(1, self._steps.budget // 2)
+            return parts()
+
+        self._model.eval()
+        try:
+            sums = self._attempts.run(0, parts(), lambda parts: self._costs(windows, parts), smaller)
+        finally:
+            self._model.train()
+        if accelerator.num_processes > 1:
+            sums = accelerator.reduce(sums.to(accelerator.device, torch.float32), reduction="sum")
+        return float(sums[0]) / max(1, int(sums[1]))
+
+    def _costs(self, windows: Windows, parts: tuple[np.ndarray, ...]) -> Tensor:
+        """What all guesses cost, and how many there are. Shape: ``[2]``."""
+        total, count = 0.0, 0
+        for numbers in parts:
+            part = windows.batch(numbers, 0)
+            with self._accelerator.autocast():
+                tensors = [one.to(self._accelerator.device) for one in part.tensors]
+                total += float(self._model(*tensors, part.full))
+            count += part.count
+        return torch.tensor([total, float(count)], dtype=torch.float64)
+
 
 def too_long() -> TrainingError:
     """The error for a window that does not fit into memory."""
@@ -166,25 +203,3 @@ def diverged(value: float, step: int) -> TrainingError:
     return TrainingError(
         f"the loss is {value} at step {step}: the adaptation diverged. Lower lr and head_lr, or use precision = fp32."
     )
-
-
-@torch.no_grad()
-def cost_of(model: MaskedEncoder, windows: Windows, accelerator: Any, budget: int) -> float:
-    """The mean cost of a guess of held-out text, in nats; what is hidden is the same every time."""
-    device, total, count = accelerator.device, 0.0, 0
-    own = np.arange(accelerator.process_index, len(windows), accelerator.num_processes)
-    model.eval()
-    try:
-        for numbers in windows.parts(own, budget) if len(own) else ():
-            part = windows.batch(numbers, 0)
-            with accelerator.autocast():
-                tensors = [one.to(device) for one in part.tensors]
-                total += float(model(*tensors, part.full))
-            count += part.count
-    finally:
-        model.train()
-    sums = torch.tensor([total, float(count)], dtype=torch.float64).to(device, torch.float32)
-    if accelerator.num_processes > 1:
-        sums = accelerator.reduce(sums, reduction="sum")
-        total, count = float(sums[0]), int(sums[1])
-    return total / max(1, count)

@@ -17,10 +17,10 @@ Part = TypeVar("Part", bound=Sized)
 
 
 class Attempts:
-    """Computes the gradients of a step; begins the step again, in another way, if that failed.
+    """Computes steps; begins a step again, in another way, if that failed.
 
     Args:
-        model: whose gradients.
+        model: that computes.
         accelerator: where to compute.
         seed: of everything random.
         notes: tells people what is done in another way.
@@ -44,19 +44,19 @@ class Attempts:
         self._recordings = recordings
         self._too_large = too_large
 
-    def add(
+    def run(
         self,
         number: int,
         parts: tuple[Part, ...],
         compute: Callable[[tuple[Part, ...]], Tensor],
         smaller: Callable[[tuple[Part, ...]], tuple[Part, ...]],
     ) -> Tensor:
-        """Adds the gradients of a step to the weights; returns what ``compute`` does.
+        """Computes a step; returns what ``compute`` does.
 
         Args:
             number: of the step; what is random in it depends on this alone.
             parts: of the step.
-            compute: adds the gradients of parts.
+            compute: computes parts; gradients that it left when it failed are taken away.
             smaller: makes smaller parts of the same step, and from now on.
 
         Raises:

@@ -77,7 +77,7 @@ class Gradients:
                     raise
                 raise diverged("not a number", number) from error
 
-        return self._attempts.add(number, parts, compute, lambda parts: self._smaller(step, epoch, parts))
+        return self._attempts.run(number, parts, compute, lambda parts: self._smaller(step, epoch, parts))
 
     def of_parts(self, parts: tuple[Part, ...], sentences: int) -> Tensor:
         """Adds the gradients of parts of a step that has so many sentences; returns their part of its loss."""
