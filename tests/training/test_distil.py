@@ -238,3 +238,14 @@ def test_what_is_wrong_is_said(folder: Path, tmp_path: Path, capsys: pytest.Capt
     flags = ["--train", str(other), "--dev", str(other), "--output", str(tmp_path / "out"), "--device", "cpu"]
     assert main(["distil", str(folder / "teacher-0"), *flags]) == 2
     assert "does not know X" in capsys.readouterr().err
+
+
+def test_a_student_does_not_replace_its_teacher(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, teacher = corpus_file(tmp_path / "train.jsonl"), folder / "teacher-0"
+    before = (teacher / "model.safetensors").read_bytes()
+    flags = ["--train", str(data), "--dev", str(data), "--output", str(teacher), "--force", "--epochs", "1"]
+    assert main(["distil", str(teacher), *flags, "--device", "cpu"]) == 2
+    assert "this is one of the teachers" in capsys.readouterr().err
+    assert (teacher / "model.safetensors").read_bytes() == before

@@ -164,16 +164,8 @@ class Adapter:
         self.pace.begin_round(self.state.step)
         best = cost < self.state.best
         number = self.state.round + 1
-        result = RoundResult(
-            number,
-            self.state.step,
-            self.state.step / self.steps.in_epoch,
-            loss,
-            perplexity(cost),
-            best,
-            speed,
-            self._watch.seconds,
-        )
+        step, epoch, seconds = self.state.step, self.state.step / self.steps.in_epoch, self._watch.seconds
+        result = RoundResult(number, step, epoch, loss, perplexity(cost), best, speed, seconds)
         state = replace(self.state, round=number, loss=0.0, since=0)
         self.state = replace(state, best=cost, best_round=number) if best else state
         if best:
@@ -191,7 +183,7 @@ class Adapter:
         raise KeyboardInterrupt
 
     def _finish(self) -> AdaptResult:
-        config, state = self.config, self.state
+        state = self.state
         assert self._best is not None
         self._load(self._best)
         if state.best_round == 0:
@@ -201,17 +193,12 @@ class Adapter:
             )
         found = {
             **about(self.encoder, self.model, self.text, self.prepared, self.accelerator),
-            "perplexity_before": perplexity(state.before),
-            "perplexity_after": perplexity(state.best),
-            "round": state.best_round,
-            "epochs": self._border(state.best_round) / self.steps.in_epoch,
-            "steps": state.step,
-            "seconds": round(self._watch.seconds, 1),
+            **state.result(self._border(state.best_round) / self.steps.in_epoch, self._watch.seconds),
         }
         if self.first:
             name = self.folder.path.resolve().name
             try:
-                self.folder.publish(self.model.save, card(name, found, config.as_dict()))
+                self.folder.publish(self.model.save, card(name, found, self.config.as_dict()))
                 self.folder.finish(found)
             except OSError as error:
                 self._checkpoint()

@@ -48,6 +48,17 @@ class State:
     loss: float = 0.0
     since: int = 0
 
+    def result(self, epochs: float, seconds: float) -> dict[str, Any]:
+        """As ``result.json`` has it, after so many passes to the best round, and so many seconds in all."""
+        return {
+            "perplexity_before": perplexity(self.before),
+            "perplexity_after": perplexity(self.best),
+            "round": self.best_round,
+            "epochs": epochs,
+            "steps": self.step,
+            "seconds": round(seconds, 1),
+        }
+
 
 def perplexity(cost: float) -> float:
     """Of a mean cost in nats."""

@@ -13,8 +13,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nestree.data.statistics import compared
-from nestree.drawing.page import Table
 from nestree.evaluation import Scores
 from nestree.model import NestedNER
 from nestree.training import checkpoints, machine
@@ -32,7 +30,7 @@ from nestree.training.objective import Objective
 from nestree.training.optimizer import Average, Update, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
 from nestree.training.recordings import recordings_for
-from nestree.training.report import write_report
+from nestree.training.reporting import report_run
 from nestree.training.saving import Saver, Stopwatch
 from nestree.training.state import Result, State
 from nestree.training.stopping import stoppable, without_garbage
@@ -199,24 +197,11 @@ class Trainer:
         seconds = round(self._watch.seconds, 1)
         result = Result(str(self.folder.path), state.best_epoch, state.epoch - 1, state.best_scores, seconds)
         if self.first:
-            self._report()
+            report_run(self.folder, self.corpus, self.config, self.progress.message)
             self.folder.finish(asdict(result))
             self.objective.finish(self.folder.training)
         self.accelerator.wait_for_everyone()
         return result
-
-    def _report(self) -> None:
-        """Curves and tables for people; that they cannot be written does not spoil the model."""
-        train, dev = self.corpus.train.statistics, self.corpus.dev.statistics
-        data = Table(["", "train", "dev"], compared([train, dev]))
-        try:
-            title = f"Training of {self.folder.path.resolve().name}"
-            found = write_report(self.folder.training, title=title, settings=self.config.as_dict(), data=data)
-        except OSError as error:
-            self.progress.message(f"note: the report could not be written ({error})")
-            return
-        for note in found.notes:
-            self.progress.message(f"note: {note}")
 
     # --- Setting up ---
 
