@@ -100,7 +100,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_weights(tmp_path: Path) -> No
 
 
 def test_it_says_how_long_it_will_take_also_when_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nestree.adaptation.loop.MEASURED", 0.0)
+    monkeypatch.setattr("nestree.adaptation.pace.MEASURED", 0.0)
 
     def crash() -> None:
         raise ZeroDivisionError

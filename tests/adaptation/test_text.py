@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from nestree.adaptation import read_text
+from nestree.adaptation import adapt, read_text
 from nestree.adaptation.text import of_documents
 from nestree.cli.main import main
-from nestree.data import Splitter, read
-from tests.adaptation.cases import encoder, text_file
+from nestree.data import Document, Splitter, read
+from tests.adaptation.cases import encoder, settings, text_file
 from tests.training.cases import corpus_file
 
 FLAGS = ["--epochs", "2", "--rounds", "2", "--batch-size", "4", "--length", "32", "--device", "cpu"]
@@ -100,3 +100,29 @@ def test_train_adapts_in_one_go(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.loads((tmp_path / "run" / "nestree.json").read_text())["model"]["encoder"].endswith("adapted")
     assert main(["train", str(train), *flags, *chosen, "--resume"]) == 0
     assert main(["train", "--output", str(tmp_path / "run"), "--resume"]) == 0
+
+
+def test_what_is_wrong_with_an_adaptation_before_training_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = encoder(tmp_path / "encoder")
+    train, dev = corpus_file(tmp_path / "train.jsonl"), corpus_file(tmp_path / "dev.jsonl", 8, 1)
+    start = ["train", str(train), "--dev", str(dev), "--encoder", str(folder), "--output", str(tmp_path / "run")]
+    assert main([*start, "--adapt-set", "epochs=2"]) == 2
+    assert "Say on which text, with --adapt-on" in capsys.readouterr().err
+    assert main([*start, "--adapt-on", "train", "--adapt-set", "pack=ture"]) == 2
+    assert "pack is 'ture'; it can be true or false" in capsys.readouterr().err
+    (tmp_path / "run" / "seed-1" / "training").mkdir(parents=True)
+    assert main([*start, "--adapt-on", "train", "--seeds", "2", "--device", "cpu"]) == 2
+    assert "seed-1 holds a run already" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "adapted").exists()  # it was said before anything slow
+
+
+def test_an_adaptation_before_training_goes_on_with_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, config = encoder(tmp_path / "encoder"), settings(epochs=1)
+    documents = [Document("u x a"), Document("u x d")]
+    adapt(str(folder), of_documents(documents, config.splitter, "a", "jsonl"), tmp_path / "out", config)
+    assert main(["adapt", "--output", str(tmp_path / "out"), "--resume"]) == 2
+    assert "Give that command again, with --resume" in capsys.readouterr().err

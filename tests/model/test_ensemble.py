@@ -215,6 +215,19 @@ def test_weights_of_other_starts_or_makes_have_no_mean(tmp_path: Path) -> None:
         averaged([member(tmp_path, 1), fresh])
 
 
+@pytest.mark.parametrize(("name", "value"), [("word", "mean"), ("normalize", False)])
+def test_weights_that_mean_something_else_have_no_mean(tmp_path: Path, name: str, value: object) -> None:
+    with pytest.raises(ModelError, match=f"model 2 has another {name} than the first: {value!r}"):
+        averaged([member(tmp_path, 1), member(tmp_path, 2, **{name: value})])
+
+
+def test_weights_for_other_pieces_have_no_mean(tmp_path: Path) -> None:
+    other = member(tmp_path, 2)
+    other.tokenizer.add_tokens(["acme"])
+    with pytest.raises(ModelError, match="model 2 has another vocabulary than the first"):
+        averaged([member(tmp_path, 1), other])
+
+
 # --- The command -----------------------------------------------------------------------------------------------------
 
 
@@ -232,6 +245,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["combine", *folders, "--output", str(tmp_path / "mean"), "--how", "weights"]) == 0
     assert json.loads((tmp_path / "mean" / "nestree.json").read_text())["training"]["combined"] == "weights"
     assert main(["combine", *folders, "--output", folders[0]]) == 2
+    exported = tmp_path / "exported"
+    export(member(tmp_path, 1), exported)
+    capsys.readouterr()
+    assert main(["combine", *folders, str(exported), "--output", str(tmp_path / "three")]) == 2
+    assert f"{exported}: this model is exported" in capsys.readouterr().err
+    assert not (tmp_path / "three").exists()
     gold = tmp_path / "gold.jsonl"
     tokens = {"tokens": ["ab", "c", "d"], "entities": [{"start": 0, "end": 2, "label": "ORG"}]}
     gold.write_text(json.dumps(tokens) + "\n")

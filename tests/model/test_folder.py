@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -161,6 +162,18 @@ def test_weights_that_cannot_be_written_leave_the_old_model(
         model(tmp_path, word="last").save_pretrained(saved)
     assert NestedNER.from_pretrained(saved).config.word == "first"
     assert not list(saved.glob(".saving*"))
+
+
+def test_a_disk_without_room_for_the_tokenizer_is_said(saved: Path) -> None:
+    found = NestedNER.from_pretrained(saved)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))  # more than the settings, less than the tokenizer
+    try:
+        with pytest.raises(ModelError, match="the encoder's settings cannot be written"):
+            found.save_pretrained(saved.parent / "full")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list((saved.parent / "full").iterdir()) == []
 
 
 def test_a_disk_without_hard_links_is_enough(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,10 @@ from nestree.crf import TreeCRF
 from nestree.model.ensemble import aligned_potentials
 from nestree.training import Result, TrainConfig, train
 from nestree.training.data import Corpus, Sentence
-from nestree.training.distillation import ABOUT, MARGINALS, DistilConfig, Distillation
+from nestree.training.distillation import DistilConfig, Distillation, Teacher
 from nestree.training.errors import TrainingError
 from nestree.training.machine import start as start_machine
+from nestree.training.objective import ABOUT, MARGINALS
 from tests.training.cases import command, corpus, corpus_file, encoder, finish, run, settings, start, steps
 
 RAW = [("u", "x", "y", "a"), ("d", "bc"), ("u", "xx", "y")] * 4
@@ -122,6 +125,55 @@ def test_asked_in_each_step_it_learns_the_same(folder: Path) -> None:
         torch.testing.assert_close(value, two[name], rtol=1e-2, atol=1e-3)
 
 
+def test_room_is_taken_before_the_teacher_is_asked(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A disk that is full when a memory map is written is no error that could be told, but the end of Python.
+    sizes = []
+
+    def batches(self: Teacher) -> list[list[int]]:
+        sizes.append((tmp_path / MARGINALS).stat().st_blocks * 512)
+        return original(self)
+
+    original = Teacher.batches
+    monkeypatch.setattr(Teacher, "batches", batches)
+    made, _ = prepared(folder, tmp_path)
+    assert sizes[0] >= made.bytes
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(TrainingError, match=r"No space left on device\)\. Make room"):
+        prepared(folder, tmp_path / "full")
+
+
+def test_what_is_kept_of_other_teachers_is_not_taken_for_these(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared(folder, tmp_path)
+    wanted = (tmp_path / MARGINALS).read_bytes()
+
+    def killed(self: Teacher, numbers: Sequence[int]) -> None:
+        raise ZeroDivisionError
+
+    says = Teacher.says
+    monkeypatch.setattr(Teacher, "says", killed)
+    with pytest.raises(ZeroDivisionError):
+        prepared(folder, tmp_path, temperature=2.0)
+    monkeypatch.setattr(Teacher, "says", says)
+    prepared(folder, tmp_path)
+    assert (tmp_path / MARGINALS).read_bytes() == wanted
+
+
+def test_a_run_that_replaces_a_distillation_leaves_nothing_of_it(folder: Path) -> None:
+    run(folder, "replaced", epochs=1)
+    for name in (MARGINALS, ABOUT):
+        (folder / "replaced" / "training" / name).write_text("large")
+    run(folder, "replaced", epochs=1, force=True)
+    assert not [name for name in (MARGINALS, ABOUT) if (folder / "replaced" / "training" / name).exists()]
+
+
 def test_other_teachers_or_weights_cannot_go_on(folder: Path) -> None:
     distilled(folder, "run", train_settings={"epochs": 1})
     with pytest.raises(TrainingError, match="not what the run began with: alpha"):
@@ -186,3 +238,14 @@ def test_what_is_wrong_is_said(folder: Path, tmp_path: Path, capsys: pytest.Capt
     flags = ["--train", str(other), "--dev", str(other), "--output", str(tmp_path / "out"), "--device", "cpu"]
     assert main(["distil", str(folder / "teacher-0"), *flags]) == 2
     assert "does not know X" in capsys.readouterr().err
+
+
+def test_a_student_does_not_replace_its_teacher(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, teacher = corpus_file(tmp_path / "train.jsonl"), folder / "teacher-0"
+    before = (teacher / "model.safetensors").read_bytes()
+    flags = ["--train", str(data), "--dev", str(data), "--output", str(teacher), "--force", "--epochs", "1"]
+    assert main(["distil", str(teacher), *flags, "--device", "cpu"]) == 2
+    assert "this is one of the teachers" in capsys.readouterr().err
+    assert (teacher / "model.safetensors").read_bytes() == before

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from nestree.adaptation.windows import IGNORED
 from nestree.model.encoder import check_weights, folder_of, load, quiet, read_settings, read_tokenizer, vectors
-from nestree.model.errors import ModelError, first_line
+from nestree.model.errors import ModelError, first_line, writing
 
 
 class MaskedEncoder(nn.Module):
@@ -55,7 +55,7 @@ class MaskedEncoder(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Writes an ordinary encoder's folder: with the head, if transformers knows such models."""
-        with quiet():
+        with quiet(), writing("the encoder", folder):
             self.head.whole(self.encoder).save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
 

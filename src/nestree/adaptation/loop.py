@@ -5,67 +5,34 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from nestree.adaptation.about import about, announced, text_about
 from nestree.adaptation.config import AdaptConfig, budget_for
-from nestree.adaptation.folder import AdaptFolder, card, encoder_fingerprint
+from nestree.adaptation.folder import AdaptFolder, card
 from nestree.adaptation.head import load_masked
+from nestree.adaptation.pace import Pace
 from nestree.adaptation.prepared import prepare
 from nestree.adaptation.progress import AdaptProgress, RoundResult, SilentProgress
-from nestree.adaptation.steps import Learner, Step, Steps, cost_of
+from nestree.adaptation.state import AdaptResult, State, perplexity
+from nestree.adaptation.steps import Learner, Step, Steps, diverged
 from nestree.adaptation.text import Text
-from nestree.model.card import base_model
-from nestree.model.encoder import folder_of, limit_of
+from nestree.model.encoder import limit_of
 from nestree.model.pieces import Pieces
 from nestree.training import checkpoints, machine
 from nestree.training.errors import TrainingError
+from nestree.training.journal import Lines
+from nestree.training.notes import Notes
 from nestree.training.optimizer import Update, make_optimizer, rate_factor, set_rates
-from nestree.training.progress import clock
-from nestree.training.recordings import Recordings
+from nestree.training.recordings import recordings_for
+from nestree.training.saving import Saver, Stopwatch
 from nestree.training.stopping import stoppable, without_garbage
-
-MEASURED = 3.0
-"""Seconds of steps after which it is said how long all will take."""
-
-
-@dataclass(frozen=True)
-class AdaptResult:
-    """How an adaptation ended.
-
-    Attributes:
-        folder: of the encoder.
-        before: perplexity of held-out text before.
-        after: and after.
-        round: the best one; 0: none was better than what was there before.
-        steps: that were done.
-        seconds: it took.
-    """
-
-    folder: str
-    before: float
-    after: float
-    round: int
-    steps: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class State:
-    """How far it has come: steps and rounds that are done, costs of held-out text, and the sum of losses of a round."""
-
-    step: int = 0
-    round: int = 0
-    before: float = math.nan
-    best: float = math.inf
-    best_round: int = 0
-    loss: float = 0.0
-    since: int = 0
 
 
 def adapt(
@@ -116,11 +83,10 @@ class Adapter:
         self.state = State()
         self._best: dict[str, Tensor] | None = None
         self._stop = threading.Event()
-        self._said: set[str] = set()
-        self._began = time.monotonic()
+        self._notes = Notes(self.progress.message)
+        self._lines = Lines(folder, self._notes)
+        self._watch = Stopwatch()
         self._saved = time.monotonic()
-        self._round_began = time.monotonic(), 0
-        self._held_out_seconds = 0.0
 
     def resumed_result(self, resume: bool) -> AdaptResult | None:
         """The result of what has come to its end already."""
@@ -129,17 +95,7 @@ class Adapter:
             return None
         self.folder.check_same(self.encoder, self.config, self.text.fingerprint)
         self.progress.message(f"{self.folder.path}: this encoder is adapted already; nothing is left to do")
-        return self._result(found)
-
-    def _result(self, found: dict[str, Any]) -> AdaptResult:
-        return AdaptResult(
-            str(self.folder.path),
-            found["perplexity_before"],
-            found["perplexity_after"],
-            found["round"],
-            found["steps"],
-            found["seconds"],
-        )
+        return AdaptResult.of(self.folder.path, found)
 
     # --- The run ---
 
@@ -162,20 +118,17 @@ class Adapter:
         return self._finish()
 
     def _learn(self) -> None:
-        config, first = self.config, self.state.step
-        clocked = self._round_began = time.monotonic(), first
-        told, slow_ones = False, 2 if self.accelerator.device.type == "cuda" else 0  # a GPU gets ready in them
-        ahead = self.steps(first, self.total)
+        if self._has_no_patience():  # it was over already when it was stopped
+            return
+        self.pace.begin(self.state.step)
+        ahead = self.steps(self.state.step, self.total)
         try:
             for step in ahead:
                 self._learn_from(step)
-                if self.state.step - first <= slow_ones:
-                    clocked = self._clock(), self.state.step
-                elif not told and self._is_time_to_tell(clocked):
-                    self._tell_time(clocked)
-                    told = True
-                if config.patience and self.state.round - self.state.best_round >= config.patience:
-                    self.progress.message(f"no better perplexity for {config.patience} rounds: stopped")
+                told = self.pace.told(self.state.step, self.state.round)
+                if told:
+                    self.progress.message(told)
+                if self._has_no_patience():
                     return
                 if self._stop.is_set():
                     self._end_early()
@@ -193,24 +146,12 @@ class Adapter:
         if self.state.step >= self._border(self.state.round + 1):
             self._after_round()
 
-    def _is_time_to_tell(self, clocked: tuple[float, int]) -> bool:
-        return self.state.step < self.total and time.monotonic() - clocked[0] >= MEASURED
-
-    def _clock(self) -> float:
-        """The time, when all that was asked of a GPU is done."""
-        if self.accelerator.device.type == "cuda":
-            torch.cuda.synchronize()
-        return time.monotonic()
-
-    def _tell_time(self, clocked: tuple[float, int]) -> None:
-        then, step = clocked
-        seconds = (self._clock() - then) / (self.state.step - step)
-        left = seconds * (self.total - self.state.step) + self._held_out_seconds * (self.rounds - self.state.round)
-        one = left / max(1, self.total - self.state.step) * self.steps.in_epoch
-        self.progress.message(
-            f"on this machine all passes take about {clock(left)}, one pass about {clock(one)} "
-            f"({self._pieces_per_step / seconds:,.0f} pieces/s); fewer: --epochs N"
-        )
+    def _has_no_patience(self) -> bool:
+        patience = self.config.patience
+        if not patience or self.state.round - self.state.best_round < patience:
+            return False
+        self.progress.message(f"no better perplexity for {patience} rounds: stopped")
+        return True
 
     def _border(self, number: int) -> int:
         """The steps after which a round is over."""
@@ -218,31 +159,19 @@ class Adapter:
 
     def _after_round(self) -> None:
         loss = self._take_loss()
-        then, step = self._round_began
-        speed = (self.state.step - step) * self._pieces_per_step / max(1e-9, self._clock() - then)
+        speed = self.pace.of_round(self.state.step)
         cost = self._cost()
-        self._round_began = time.monotonic(), self.state.step
+        self.pace.begin_round(self.state.step)
         best = cost < self.state.best
         number = self.state.round + 1
-        result = RoundResult(
-            number,
-            self.state.step,
-            self.state.step / self.steps.in_epoch,
-            loss,
-            perplexity(cost),
-            best,
-            speed,
-            self._seconds(),
-        )
+        step, epoch, seconds = self.state.step, self.state.step / self.steps.in_epoch, self._watch.seconds
+        result = RoundResult(number, step, epoch, loss, perplexity(cost), best, speed, seconds)
         state = replace(self.state, round=number, loss=0.0, since=0)
         self.state = replace(state, best=cost, best_round=number) if best else state
         if best:
             self._best = self._weights()
         if self.first:
-            try:
-                self.folder.log([{"event": "round", **asdict(result)}])
-            except OSError as error:
-                self._say_once("journal", f"metrics could not be written ({error}); the run goes on")
+            self._lines.add({"event": "round", **asdict(result)})
         self.progress.round(result)
         if time.monotonic() - self._saved >= self.config.checkpoint_seconds:
             self._checkpoint()
@@ -254,29 +183,22 @@ class Adapter:
         raise KeyboardInterrupt
 
     def _finish(self) -> AdaptResult:
-        config, state = self.config, self.state
+        state = self.state
         assert self._best is not None
-        with torch.no_grad():
-            for name, weight in self.model.named_parameters():
-                weight.copy_(self._best[name])
+        self._load(self._best)
         if state.best_round == 0:
             self.progress.message(
                 "note: held-out text is not guessed better than before, so the encoder is as it was: this text does "
                 "not help it"
             )
         found = {
-            **self._about(),
-            "perplexity_before": perplexity(state.before),
-            "perplexity_after": perplexity(state.best),
-            "round": state.best_round,
-            "epochs": self._border(state.best_round) / self.steps.in_epoch,
-            "steps": state.step,
-            "seconds": round(self._seconds(), 1),
+            **about(self.encoder, self.model, self.text, self.prepared, self.accelerator),
+            **state.result(self._border(state.best_round) / self.steps.in_epoch, self._watch.seconds),
         }
         if self.first:
             name = self.folder.path.resolve().name
             try:
-                self.folder.publish(self.model.save, card(name, found, config.as_dict()))
+                self.folder.publish(self.model.save, card(name, found, self.config.as_dict()))
                 self.folder.finish(found)
             except OSError as error:
                 self._checkpoint()
@@ -285,7 +207,7 @@ class Adapter:
                     "--resume."
                 ) from error
         self.accelerator.wait_for_everyone()
-        return self._result(found)
+        return AdaptResult.of(self.folder.path, found)
 
     # --- Setting up ---
 
@@ -304,8 +226,8 @@ class Adapter:
         config, accelerator = self.config, self.accelerator
         torch.manual_seed(config.seed)
         self.model = load_masked(self.encoder)
-        pieces = Pieces(self.model.tokenizer, limit_of(self.model.encoder, self.model.tokenizer))
-        self.prepared = prepare(self.text, pieces, config)
+        cutter = Pieces(self.model.tokenizer, limit_of(self.model.encoder, self.model.tokenizer))
+        self.prepared = prepare(self.text, cutter, config)
         self.model.to(accelerator.device).train()
         self.parameters = [one for one in self.model.parameters() if one.requires_grad]
         rate = config.rate(self.model.width, self.prepared.pieces)
@@ -318,53 +240,29 @@ class Adapter:
         self.passes = config.passes(self.prepared.pieces)
         self.total = self.passes * self.steps.in_epoch
         self.rounds = min(config.rounds, self.total)
-        self._pieces_per_step = self.prepared.learned.total / self.steps.in_epoch
-        recorded = on_gpu and config.cuda_graphs and not accelerator.scaler
-        recordings = Recordings(accelerator.device, self._say_what_is_not_recorded) if recorded else None
-        self.learner = Learner(self.model, accelerator, self.steps, config.seed, self._say_once, recordings)
+        pieces = self.prepared.learned.total / self.steps.in_epoch
+        self.pace = Pace(accelerator.device, pieces, self.steps.in_epoch, self.total, self.rounds)
+        recordings = recordings_for(accelerator, self._notes, wanted=config.cuda_graphs)
+        self.learner = Learner(self.model, accelerator, self.steps, config.seed, self._notes, recordings)
         self.update = Update(self.model, self.optimizer, accelerator, config.clip, recordings)
         self._recent = torch.zeros((), device=accelerator.device)
+        self.saver = Saver(self.folder, accelerator, self.optimizer, self.progress, self._notes)
 
     def open(self, *, resume: bool, force: bool) -> None:
         """Makes the folder its own. Nothing that was there is touched before it can really begin."""
         if self.first and not (resume and self.folder.begun):
             if force:
                 self.folder.replace()
-            self.folder.begin(
-                self.encoder, self.config, {"text": self._about()["text"], "source": dict(self.text.source)}
-            )
+            about_text = {"text": text_about(self.text), "source": dict(self.text.source)}
+            self.folder.begin(self.encoder, self.config, about_text)
         if self.first:
             self.folder.clean()
         self.accelerator.wait_for_everyone()
 
-    def _about(self) -> dict[str, Any]:
-        """What there is to know of encoder, text and machine."""
-        return {
-            "encoder": base_model(self.encoder) or Path(self.encoder).resolve().name,
-            "encoder_fingerprint": encoder_fingerprint(folder_of(self.encoder)),
-            "head": "pretrained" if self.model.pretrained else "new",
-            "text": {"files": [dict(one) for one in self.text.files], "fingerprint": self.text.fingerprint},
-            "sentences": len(self.text.sentences),
-            "words": self.text.words,
-            "pieces": self.prepared.pieces,
-            "held_out": self.prepared.held_sentences,
-            "machine": machine.described(self.accelerator),
-        }
-
     def _announce(self) -> None:
-        found = machine.described(self.accelerator)
-        count = sum(one.numel() for one in self.parameters)
-        head = "the head it was pretrained with" if self.model.pretrained else "a new head"
-        self.progress.begin(
-            self.rounds,
-            self.total,
-            self.state.step,
-            f"adapting {self.encoder} ({count / 1e6:.1f} million weights, {head}) on {found['device']}, "
-            f"{found['precision']}, {found['threads']} threads: {len(self.text.sentences):,} sentences, "
-            f"{self.text.words:,} words, {self.prepared.pieces:,} pieces in {len(self.prepared.learned):,} windows, "
-            f"{self.prepared.held_sentences:,} sentences held out; {self.passes} passes of "
-            f"{self.steps.in_epoch} steps",
-        )
+        what = announced(self.encoder, self.model, self.text, self.prepared, self.accelerator)
+        what += f"; {self.passes} passes of {self.steps.in_epoch} steps"
+        self.progress.begin(self.rounds, self.total, self.state.step, what)
         for note in self.prepared.notes:
             self.progress.message(f"note: {note}")
 
@@ -376,47 +274,30 @@ class Adapter:
     # --- Checkpoints ---
 
     def _checkpoint(self) -> bool:
-        """Writes one, if it can be; a full disk does not end the run."""
-        if not self.first:
-            return False
+        """Writes one, if it can be; whether it was."""
         assert self._best is not None
-        tensors = checkpoints.flat("model", dict(self.model.named_parameters()))
-        tensors |= dict(checkpoints.optimizer_tensors(self.optimizer.state_dict()["state"]))
-        tensors |= checkpoints.flat("best", self._best)
-        scaler = self.accelerator.scaler.state_dict() if self.accelerator.scaler else None
-        content = {"state": asdict(self.state), "seconds": self._seconds(), "scaler": scaler}
-        try:
-            checkpoints.save(self.folder.checkpoints, self.state.step, tensors, content)
-        except OSError as error:
-            self._say_once("checkpoint", f"a checkpoint could not be written ({error}); the run goes on")
+        tensors = checkpoints.flat("model", dict(self.model.named_parameters())) | checkpoints.flat("best", self._best)
+        content = {"state": asdict(self.state), "seconds": self._watch.seconds, "budget": self.steps.budget}
+        if not self.saver.save(self.state.step, tensors, content):
             return False
         self._saved = time.monotonic()
         return True
 
     def _restore(self) -> None:
-        found, damaged = checkpoints.load(self.folder.checkpoints)
-        for path, why in damaged:
-            self.progress.message(f"{path} is damaged ({why}); it is passed over")
+        found = self.saver.restore(self.total)
         if found is None:
-            self.progress.message(f"{self.folder.path}: no checkpoint yet; beginning at the first step")
-            if self.first:
-                self.folder.forget_after(-1)
             return
-        saved = checkpoints.under("model", found.tensors)
-        with torch.no_grad():
-            for name, weight in self.model.named_parameters():
-                weight.copy_(saved[name])
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": checkpoints.optimizer_state(found.tensors), "param_groups": groups})
+        self._load(checkpoints.under("model", found.tensors))
         device = self.accelerator.device
         self._best = {name: value.to(device) for name, value in checkpoints.under("best", found.tensors).items()}
-        if self.accelerator.scaler and found.state["scaler"]:
-            self.accelerator.scaler.load_state_dict(found.state["scaler"])
         self.state = State(**found.state["state"])
-        self._began = time.monotonic() - found.state["seconds"]
-        if self.first:
-            self.folder.forget_after(self.state.step)
-        self.progress.message(f"going on after step {self.state.step} of {self.total}")
+        self.steps.budget = min(self.steps.budget, found.state.get("budget", self.steps.budget))
+        self._watch.go_on_after(found.state["seconds"])
+
+    @torch.no_grad()
+    def _load(self, weights: Mapping[str, Tensor]) -> None:
+        for name, weight in self.model.named_parameters():
+            weight.copy_(weights[name])
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self.model.named_parameters()}
@@ -425,34 +306,21 @@ class Adapter:
 
     def _cost(self) -> float:
         """The mean cost of a guess of held-out text."""
-        began = self._clock()
-        cost = cost_of(self.model, self.prepared.held, self.accelerator, self.steps.budget)
-        self._held_out_seconds = self._clock() - began
+        began = self.pace.now()
+        cost = self.learner.cost(self.prepared.held)
+        self.pace.held_out = self.pace.now() - began
         if not math.isfinite(cost):
-            raise _diverged(cost, self.state.step)
+            raise diverged(cost, self.state.step)
         return cost
 
     def _take_loss(self) -> float:
         """The mean cost of a guess in the steps of this round so far, over all processes."""
         value = float(self.accelerator.reduce(self._recent, reduction="sum"))
         if not math.isfinite(value):
-            raise _diverged(value, self.state.step)
+            raise diverged(value, self.state.step)
         self._recent = torch.zeros_like(self._recent)
         self.state = replace(self.state, loss=self.state.loss + value)
         return self.state.loss / max(1, self.state.since)
-
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
-
-    def _say_what_is_not_recorded(self, why: str) -> None:
-        self._say_once("recording", f"this encoder cannot be recorded for the GPU, so steps take longer ({why})")
-
-    def _say_once(self, kind: str, text: str) -> bool:
-        if kind in self._said:
-            return False
-        self._said.add(kind)
-        self.progress.message(f"note: {text}")
-        return True
 
 
 @dataclass(frozen=True)
@@ -460,14 +328,3 @@ class _Rates:
     encoder_lr: float
     head_lr: float
     weight_decay: float
-
-
-def perplexity(cost: float) -> float:
-    """Of a mean cost in nats."""
-    return math.exp(min(cost, 100.0))
-
-
-def _diverged(value: float, step: int) -> TrainingError:
-    return TrainingError(
-        f"the loss is {value} at step {step}: the adaptation diverged. Lower lr and head_lr, or use precision = fp32."
-    )

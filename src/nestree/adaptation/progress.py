@@ -32,13 +32,7 @@ class AdaptProgress(Progress):
 
     def stepped(self, number: int, loss: float | None, speed: float | None) -> None:
         """A step of a round was done; of some the loss is known."""
-        if self._bar is None:
-            return
-        self._bar.set_description_str(f"round {number}/{self._rounds}", refresh=False)
-        if loss is not None:
-            fast = f", {speed:,.0f} pieces/s" if speed else ""
-            self._bar.set_postfix_str(f"loss {loss:.3f}{fast}{self._scores}", refresh=False)
-        self._bar.update()
+        self._advance(f"round {number}/{self._rounds}", loss, f", {speed:,.0f} pieces/s" if speed else "")
 
     def round(self, result: RoundResult) -> None:
         """A round is over."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,13 @@ from torch import Tensor
 from nestree.adaptation.head import MaskedEncoder
 from nestree.adaptation.windows import Guesses, Windows
 from nestree.threads import Ahead
-from nestree.training import machine
+from nestree.training.attempts import Attempts
 from nestree.training.batching import AHEAD
 from nestree.training.errors import TrainingError
-from nestree.training.gradients import out_of_memory
+from nestree.training.notes import Notes
 from nestree.training.recordings import Recordings
+
+SMALLER = "memory does not suffice for a batch: it goes in smaller parts from now on"
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Learner:
         accelerator: where to compute.
         steps: makes parts.
         seed: of everything random.
-        say_once: tells people about a kind of thing, the first time.
+        notes: tells people what is told once.
         recordings: where there are any, the work is recorded and replayed.
     """
 
@@ -108,32 +110,28 @@ class Learner:
         accelerator: Any,
         steps: Steps,
         seed: int,
-        say_once: Callable[[str, str], bool],
+        notes: Notes,
         recordings: Recordings | None,
     ) -> None:
         self._model = model
         self._accelerator = accelerator
         self._steps = steps
-        self._seed = seed
-        self._say_once = say_once
+        self._notes = notes
         self._recordings = recordings
+        self._attempts = Attempts(model, accelerator, seed, notes, recordings, too_long)
 
     def add(self, step: Step, number: int) -> Tensor:
         """Adds this process's gradients of a step; returns its part of the mean cost of a guess. Shape: ``[]``."""
         parts = step.parts if step.budget <= self._steps.budget else self._steps.parts(step.numbers, step.epoch)
-        while True:
-            machine.seed_step(self._seed, number, self._accelerator.process_index)
-            try:
-                return self._of(parts, 1 / step.count)
-            except RuntimeError as error:
-                lacks_memory = self._can_go_on(error, parts)
-            if self._recordings is not None:
-                self._recordings.clear()
-            for weight in self._model.parameters():
-                weight.grad = None
-            if lacks_memory:
-                self._steps.budget = max(1, max(part.pieces.numel() for part in parts) // 2)
-                parts = self._steps.parts(step.numbers, step.epoch)
+        return self._attempts.run(
+            number, parts, lambda parts: self._of(parts, 1 / step.count), lambda parts: self._smaller(step, parts)
+        )
+
+    def _smaller(self, step: Step, parts: tuple[Guesses, ...]) -> tuple[Guesses, ...]:
+        """The same windows in parts of half the size."""
+        self._steps.budget = max(1, max(part.pieces.numel() for part in parts) // 2)
+        self._notes("memory", SMALLER)
+        return self._steps.parts(step.numbers, step.epoch)
 
     def _of(self, parts: tuple[Guesses, ...], share: float) -> Tensor:
         device = self._accelerator.device
@@ -159,43 +157,49 @@ class Learner:
         self._accelerator.backward(loss)
         return loss.detach()
 
-    def _can_go_on(self, error: RuntimeError, parts: tuple[Guesses, ...]) -> bool:
-        """Whether smaller parts would help (True), or trying again (False); raises what cannot be helped."""
-        if machine.lacks_determinism(error):
-            what = str(error).partition(". ")[0]
-            if not self._say_once("determinism", f"{what}: runs with the same seed may differ in the last digits"):
-                raise error
-            machine.allow_what_has_none()
-            return False
-        if not out_of_memory(error):
-            raise error
-        if all(len(part.pieces) == 1 for part in parts):
-            raise TrainingError(
-                "memory does not suffice for one window. Use a smaller length, or a smaller encoder."
-            ) from error
-        if self._accelerator.device.type == "cuda":
-            torch.cuda.empty_cache()
-        self._say_once("memory", "memory does not suffice for a batch: it goes in smaller parts from now on")
-        return True
+    @torch.no_grad()
+    def cost(self, windows: Windows) -> float:
+        """The mean cost of a guess of held-out text, in nats; what is hidden is the same every time."""
+        accelerator = self._accelerator
+        own = np.arange(accelerator.process_index, len(windows), accelerator.num_processes)
 
+        def parts() -> tuple[np.ndarray, ...]:
+            return tuple(windows.parts(own, self._steps.budget)) if len(own) else ()
 
-@torch.no_grad()
-def cost_of(model: MaskedEncoder, windows: Windows, accelerator: Any, budget: int) -> float:
-    """The mean cost of a guess of held-out text, in nats; what is hidden is the same every time."""
-    device, total, count = accelerator.device, 0.0, 0
-    own = np.arange(accelerator.process_index, len(windows), accelerator.num_processes)
-    model.eval()
-    try:
-        for numbers in windows.parts(own, budget) if len(own) else ():
+        def smaller(before: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+            self._notes("memory", SMALLER)
+            while max(map(len, parts())) >= max(map(len, before)):
+                self._steps.budget = max(1, self._steps.budget // 2)
+            return parts()
+
+        self._model.eval()
+        try:
+            sums = self._attempts.run(0, parts(), lambda parts: self._costs(windows, parts), smaller)
+        finally:
+            self._model.train()
+        if accelerator.num_processes > 1:
+            sums = accelerator.reduce(sums.to(accelerator.device, torch.float32), reduction="sum")
+        return float(sums[0]) / max(1, int(sums[1]))
+
+    def _costs(self, windows: Windows, parts: tuple[np.ndarray, ...]) -> Tensor:
+        """What all guesses cost, and how many there are. Shape: ``[2]``."""
+        total, count = 0.0, 0
+        for numbers in parts:
             part = windows.batch(numbers, 0)
-            with accelerator.autocast():
-                tensors = [one.to(device) for one in part.tensors]
-                total += float(model(*tensors, part.full))
+            with self._accelerator.autocast():
+                tensors = [one.to(self._accelerator.device) for one in part.tensors]
+                total += float(self._model(*tensors, part.full))
             count += part.count
-    finally:
-        model.train()
-    sums = torch.tensor([total, float(count)], dtype=torch.float64).to(device, torch.float32)
-    if accelerator.num_processes > 1:
-        sums = accelerator.reduce(sums, reduction="sum")
-        total, count = float(sums[0]), int(sums[1])
-    return total / max(1, count)
+        return torch.tensor([total, float(count)], dtype=torch.float64)
+
+
+def too_long() -> TrainingError:
+    """The error for a window that does not fit into memory."""
+    return TrainingError("memory does not suffice for one window. Use a smaller length, or a smaller encoder.")
+
+
+def diverged(value: float, step: int) -> TrainingError:
+    """The error for a loss that is no number."""
+    return TrainingError(
+        f"the loss is {value} at step {step}: the adaptation diverged. Lower lr and head_lr, or use precision = fp32."
+    )

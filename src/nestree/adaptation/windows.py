@@ -54,6 +54,9 @@ class Guesses:
     count: int
     full: bool
 
+    def __len__(self) -> int:
+        return len(self.pieces)
+
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """All of them, in order."""

@@ -64,6 +64,9 @@ def _adapt(options: argparse.Namespace) -> int:
     if begun and not options.text:
         run = folder.run
         encoder, how = encoder or run["encoder"], dict(run["source"])
+        if not how:
+            what = "the text of this adaptation is known to the command alone that began it, `nestree train --adapt-on`"
+            raise DataError(what, path=options.output, advice="Give that command again, with --resume.")
     if not encoder or not how["paths"]:
         missing = "TEXT" if encoder else "ENCODER"
         raise DataError(f"{missing} is missing", advice="`nestree adapt --help` has examples.")

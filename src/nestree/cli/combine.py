@@ -40,8 +40,12 @@ def add_commands(commands: Any) -> None:
 
 
 def _combine(options: argparse.Namespace) -> int:
+    from nestree.model.folder import EXPORTED, WEIGHTS
+
     for path in options.models:
         common.check_model(path)
+        if (path / EXPORTED).is_file() and not (path / WEIGHTS).is_file():
+            raise DataError("this model is exported", path=path, advice="Name the one that it was exported from.")
         if options.output.exists() and options.output.samefile(path):
             raise DataError("this is one of the models", path=path, advice="Name another --output.")
     _check_output(options)

@@ -74,6 +74,8 @@ def _distil(options: argparse.Namespace) -> int:
         raise DataError("there is no teacher", advice="Name folders of models to learn from; see --help.")
     for path in teachers:
         common.check_model(path)
+        if options.output.exists() and options.output.samefile(path):
+            raise DataError("this is one of the teachers", path=path, advice="Name another --output.")
     own, config = _settings(options, known)
     if config.loss != "treecrf":
         raise DataError("a student has trees: loss = treecrf", advice="Leave --loss out.")

@@ -64,13 +64,15 @@ def _train(options: argparse.Namespace) -> int:
     from nestree.training import train
     from nestree.training.folder import RunFolder
     from nestree.training.machine import is_first_process
-    from nestree.training.seeds import summary, train_seeds
+    from nestree.training.seeds import seed_folders, summary, train_seeds
 
     if options.resume and options.force:
         raise DataError("--resume goes on with a run and --force replaces it: choose one")
-    folder = RunFolder(options.output)
-    if not options.resume and not options.force and options.seeds is None:
-        folder.check_empty()  # before anything slow
+    if options.adapt_set and not options.adapt_on:
+        raise DataError("--adapt-set is about an adaptation", advice="Say on which text, with --adapt-on.")
+    if not options.resume and not options.force:  # before anything slow
+        for folder in seed_folders(options.output, options.seeds) if options.seeds else [options.output]:
+            RunFolder(folder).check_empty()
     config = config_of(options, common.chosen_keys(options))
     corpus = corpus_of(options, config)
     if options.adapt_on:
@@ -96,6 +98,7 @@ def say_result(result: Result, output: Path) -> None:
     common.say(f"next: nestree evaluate {output} TEST")
 
 
+SWITCH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 ADAPTED = "adapted"
 """The folder in a run's folder for an encoder that was adapted for it."""
 
@@ -138,9 +141,11 @@ def _typed(given: dict[str, str]) -> dict[str, Any]:
     for name, value in given.items():
         kind = kinds.get(name, str)
         try:
-            found[name] = value.lower() in ("true", "yes", "1") if kind is bool else kind(value)
+            found[name] = SWITCH[value.lower()] if kind is bool else kind(value)
         except ValueError:
             raise DataError(f"--adapt-set: {name} is {value!r}, which is no number") from None
+        except KeyError:
+            raise DataError(f"--adapt-set: {name} is {value!r}; it can be true or false") from None
     return found
 
 

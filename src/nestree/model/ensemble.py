@@ -287,12 +287,19 @@ def _check_alike(
     advice = "Weights can be averaged of runs with the same encoder, labels and settings of the model."
     if first.config.labels != other.config.labels:
         raise ModelError(f"model {number} has its labels in another order than the first", advice=advice)
+    for setting in ("word", "normalize"):  # with another one, the same weights mean something else
+        mine, theirs = getattr(first.config, setting), getattr(other.config, setting)
+        if mine != theirs:
+            what = f"model {number} has another {setting} than the first: {theirs!r} instead of {mine!r}"
+            raise ModelError(what, advice=advice)
     shapes = [{name: tuple(value.shape) for name, value in state.items()} for state in (one, two)]
     names = shapes[0].keys() | shapes[1].keys()
     different = sorted(name for name in names if shapes[0].get(name) != shapes[1].get(name))
     if different:
         what = f"model {number} is made in another way than the first: {', '.join(different[:3])}"
         raise ModelError(what, advice=advice)
+    if first.tokenizer.get_vocab() != other.tokenizer.get_vocab():
+        raise ModelError(f"model {number} has another vocabulary than the first", advice=advice)
     layers = [state[_FIRST_LAYER].detach().cpu().double().flatten() for state in (one, two)]
     cosine = float(nn.functional.cosine_similarity(layers[0], layers[1], 0))
     if cosine < ONE_START:

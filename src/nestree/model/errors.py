@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike, fspath
 
 
@@ -37,3 +39,16 @@ def first_line(error: BaseException) -> str:
     """What another library says, in one line and without a full stop: something to put into a ModelError."""
     lines = str(error).strip().splitlines()
     return lines[0].strip().removesuffix(".") if lines else type(error).__name__
+
+
+@contextmanager
+def writing(what: str, path: str | PathLike[str]) -> Iterator[None]:
+    """Lets a full disk be an OSError, whichever library noticed: those of safetensors and tokenizers are none."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        if type(error) is not Exception and type(error).__name__ != "SafetensorError":
+            raise
+        raise ModelError(f"{what} cannot be written ({first_line(error)})", path=path) from error

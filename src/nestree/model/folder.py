@@ -34,7 +34,7 @@ from nestree import __version__
 from nestree.model.card import MARKER, model_card
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import NoRandomWeights, empty_encoder, quiet, read_settings, read_tokenizer
-from nestree.model.errors import ModelError, NoModelError, first_line
+from nestree.model.errors import ModelError, NoModelError, first_line, writing
 from nestree.modes import as_usual
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _members(path: Path) -> list[Path]:
 def _write(model: Saved, new: Path, metrics: dict[str, Any], training: dict[str, Any]) -> str:
     """Writes all but the weights; returns the fingerprint of it."""
     encoder: Any = model.encoder.model
-    with quiet():
+    with quiet(), writing("the encoder's settings", new / ENCODER):
         encoder.config.save_pretrained(new / ENCODER)
         model.tokenizer.save_pretrained(new / ENCODER)
     settings = model.config.as_dict()
@@ -177,7 +177,6 @@ def _write(model: Saved, new: Path, metrics: dict[str, Any], training: dict[str,
 
 
 def _write_weights(model: Saved, weights: Mapping[str, Tensor] | None, fingerprint: str, file: Path) -> None:
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     state = model.state_dict()
@@ -185,11 +184,9 @@ def _write_weights(model: Saved, weights: Mapping[str, Tensor] | None, fingerpri
         _check_fit(state, {name: tuple(value.shape) for name, value in weights.items()}, "the weights to be saved")
     found = state if weights is None else weights
     owners = dict.fromkeys(_owners(state).values())
-    try:
-        own = {name: found[name].detach().cpu().contiguous() for name in owners}
+    own = {name: found[name].detach().cpu().contiguous() for name in owners}
+    with writing("the weights", file):
         save_file(own, file, metadata={"fingerprint": fingerprint})
-    except SafetensorError as error:  # a full disk, for one
-        raise ModelError(f"the weights cannot be written ({first_line(error)})", path=file) from error
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:

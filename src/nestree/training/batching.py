@@ -115,14 +115,17 @@ class Loader:
         return -(-len(self._sentences) // self._config.batch_size)
 
     @property
-    def cannot_mask(self) -> bool:
-        """Whether pieces should be hidden, and the tokenizer has none to hide them behind."""
-        return bool(self._config.mask) and self._hidden is None
-
-    @property
-    def windowed(self) -> int:
-        """Sentences that are longer than the encoder reads at a time."""
-        return sum(len(cut.windows) > 1 for cut in self._cuts)
+    def notes(self) -> list[str]:
+        """What people should know before it begins."""
+        found = []
+        if self._config.mask and self._hidden is None:
+            found.append("note: this tokenizer has no piece for what is hidden; mask is without effect")
+        windowed = sum(len(cut.windows) > 1 for cut in self._cuts)
+        if windowed:
+            found.append(
+                f"{windowed} sentences are longer than the encoder reads at once; they are read in overlapping windows"
+            )
+        return found
 
     def plan(self, epoch: int) -> list[list[int]]:
         """The sentences of each step: shuffled, those of similar length together."""

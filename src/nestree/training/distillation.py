@@ -10,6 +10,7 @@ as long as that is not too large.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,9 +34,8 @@ from nestree.settings import Settings, key
 from nestree.training.data import Sentence
 from nestree.training.errors import TrainingError
 from nestree.training.folder import write_text
-from nestree.training.objective import Objective
+from nestree.training.objective import ABOUT, MARGINALS, Objective
 
-MARGINALS, ABOUT = "teacher.f32", "teacher.json"
 MOST_WORDS = 256
 """Longer sentences of raw text are left out: their charts would take most of the time and room."""
 
@@ -118,6 +118,7 @@ class Distillation(Objective):
         what = f"what {len(self._teachers)} teachers say of {len(self._words):,} sentences ({self._raw:,} of raw text)"
         if not self.recordable:
             say(f"{what} would take {self.bytes / 1e9:.1f} GB: they are asked anew in each step, which takes longer")
+            super().prepare(folder, accelerator, say)
             self._asked = self._teacher(accelerator.device)
             return
         if accelerator.is_main_process and not self._is_there(folder):
@@ -152,9 +153,11 @@ class Distillation(Objective):
 
     def _ask(self, folder: Path, teacher: Teacher) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / ABOUT).unlink(missing_ok=True)  # what it says of the file is not true any more
         shape = (int(self._starts[-1]), self._kinds)
         try:
-            file = np.memmap(folder / MARGINALS, dtype=np.float32, mode="w+", shape=shape)
+            _take_room(folder / MARGINALS, self.bytes)
+            file = np.memmap(folder / MARGINALS, dtype=np.float32, mode="r+", shape=shape)
             for numbers in teacher.batches():
                 marginals, entropies = teacher.says(numbers)
                 for number, own, entropy in zip(numbers, marginals, entropies, strict=True):
@@ -211,8 +214,7 @@ class Distillation(Objective):
     def finish(self, folder: Path) -> None:
         """The file is not needed any more."""
         self._marginals = None
-        for name in (MARGINALS, ABOUT):
-            (folder / name).unlink(missing_ok=True)
+        super().finish(folder)
 
 
 class Teacher:
@@ -251,6 +253,15 @@ class Teacher:
         lengths = batch.lengths.tolist()
         entropies: list[float] = crf.entropy.float().cpu().tolist()
         return [marginals[at, :n, :n] for at, n in enumerate(lengths)], entropies
+
+
+def _take_room(path: Path, size: int) -> None:
+    """A file of so many bytes that are really there: a disk that is full when a memory map is written ends Python."""
+    with path.open("wb") as stream:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(stream.fileno(), 0, size)
+        else:
+            stream.truncate(size)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,11 @@ from torch import Tensor
 from nestree.crf import PartialTrees
 from nestree.model import NestedNER
 from nestree.model.pieces import Batch
-from nestree.training import machine
+from nestree.training.attempts import Attempts
 from nestree.training.batching import Loader, Part, Step
 from nestree.training.config import TrainConfig
 from nestree.training.errors import TrainingError
+from nestree.training.notes import Notes
 from nestree.training.objective import Objective
 from nestree.training.recordings import Recordings
 
@@ -30,7 +31,7 @@ class Gradients:
         accelerator: where to compute.
         loader: makes parts.
         config: the seed of everything random, and what stands for a word.
-        say_once: tells people about a kind of thing, the first time.
+        notes: tells people what is told once.
         recordings: where there are any, the work is recorded and replayed.
         objective: what is to be made small.
     """
@@ -41,7 +42,7 @@ class Gradients:
         accelerator: Any,
         loader: Loader,
         config: TrainConfig,
-        say_once: Callable[[str, str], bool],
+        notes: Notes,
         recordings: Recordings | None = None,
         objective: Objective | None = None,
     ) -> None:
@@ -49,10 +50,10 @@ class Gradients:
         self._model = model
         self._accelerator = accelerator
         self._loader = loader
-        self._seed = config.seed
         self._most_pieces_count = config.word == "mean"
-        self._say_once = say_once
+        self._notes = notes
         self._recordings = recordings
+        self._attempts = Attempts(model, accelerator, config.seed, notes, recordings, too_long)
 
     def add(self, step: Step, number: int, epoch: int) -> Tensor:
         """Adds the gradients of this process's share of a step to the weights; returns its part of the mean loss.
@@ -67,23 +68,16 @@ class Gradients:
         """
         # A step that was made ready before memory fell short is made again.
         parts = step.parts if step.budget <= self._loader.budget else tuple(self._loader.parts(step.numbers, epoch))
-        while True:
-            machine.seed_step(self._seed, number, self._accelerator.process_index)
+
+        def compute(parts: tuple[Part, ...]) -> Tensor:
             try:
                 return self.of_parts(parts, step.sentences)
             except ValueError as error:
                 if "NaN" not in str(error):
                     raise
                 raise diverged("not a number", number) from error
-            except RuntimeError as error:
-                lacks_memory = self._can_go_on(error, parts)
-            # Out of the handler, so that nothing holds on to what was computed.
-            if self._recordings is not None:
-                self._recordings.clear()
-            for weight in self._model.parameters():
-                weight.grad = None
-            if lacks_memory:
-                parts = self._smaller(step, epoch, max(map(len, parts)))
+
+        return self._attempts.run(number, parts, compute, lambda parts: self._smaller(step, epoch, parts))
 
     def of_parts(self, parts: tuple[Part, ...], sentences: int) -> Tensor:
         """Adds the gradients of parts of a step that has so many sentences; returns their part of its loss."""
@@ -119,33 +113,16 @@ class Gradients:
         assert loss is not None
         return loss
 
-    def _can_go_on(self, error: RuntimeError, parts: tuple[Part, ...]) -> bool:
-        """Whether smaller parts would help (True), or simply trying again (False); raises what cannot be helped."""
-        if machine.lacks_determinism(error):
-            what = str(error).partition(". ")[0]
-            if not self._say_once("determinism", f"{what}: runs with the same seed may differ in the last digits"):
-                raise error
-            machine.allow_what_has_none()
-            return False
-        if not out_of_memory(error):
-            raise error
-        if all(len(part) == 1 for part in parts):
-            raise too_long() from error
-        return True
-
-    def _smaller(self, step: Step, epoch: int, largest: int) -> tuple[Part, ...]:
+    def _smaller(self, step: Step, epoch: int, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The same sentences in parts of which all are smaller than the largest was."""
-        if self._accelerator.device.type == "cuda":
-            torch.cuda.empty_cache()
+        largest = max(map(len, parts))
         while True:
             self._loader.budget = max(1, self._loader.budget // 2)
             parts = tuple(self._loader.parts(step.numbers, epoch))
             if max(map(len, parts)) < largest:
                 break
         budget = self._loader.budget
-        self._say_once(
-            "memory", f"memory does not suffice for a batch: it goes in parts from now on (budget = {budget})"
-        )
+        self._notes("memory", f"memory does not suffice for a batch: it goes in parts from now on (budget = {budget})")
         return parts
 
 
@@ -162,10 +139,3 @@ def diverged(value: str, step: int) -> TrainingError:
     return TrainingError(
         f"the loss is {value} at step {step}: the run diverged. Lower encoder_lr and head_lr, or use precision = fp32."
     )
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether memory did not suffice, on whatever device."""
-    from accelerate.utils.memory import should_reduce_batch_size
-
-    return isinstance(error, torch.OutOfMemoryError) or bool(should_reduce_batch_size(error))

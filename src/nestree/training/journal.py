@@ -8,8 +8,34 @@ from contextlib import suppress
 from typing import Any
 
 from nestree.training.board import Board
-from nestree.training.folder import RunFolder
+from nestree.training.folder import RunFiles, RunFolder
+from nestree.training.notes import Notes
 from nestree.training.progress import EpochResult
+
+
+class Lines:
+    """Lines of metrics.jsonl. A full disk does not end a run: what could not be written comes later.
+
+    Args:
+        folder: of the run.
+        notes: tells what is told once.
+    """
+
+    def __init__(self, folder: RunFiles, notes: Notes) -> None:
+        self._folder = folder
+        self._notes = notes
+        self._waiting: list[dict[str, Any]] = []
+
+    def add(self, event: dict[str, Any], also: Callable[[Mapping[str, Any]], None] | None = None) -> None:
+        """One more; ``also`` gets it too, when it is written."""
+        self._waiting.append(event)
+        try:
+            self._folder.log(self._waiting)
+            self._waiting = []
+            if also:
+                also(event)
+        except OSError as error:
+            self._notes("journal", f"metrics could not be written ({error}); the run goes on, and tries again")
 
 
 class Journal:
@@ -18,14 +44,13 @@ class Journal:
     Args:
         folder: of the run.
         sentences: in a step, for the speed.
-        say: tells people about a kind of thing, the first time.
+        notes: tells what is told once.
     """
 
-    def __init__(self, folder: RunFolder, *, sentences: int, say: Callable[[str, str], bool]) -> None:
+    def __init__(self, folder: RunFolder, *, sentences: int, notes: Notes) -> None:
         self._folder = folder
         self._board: Board | None = None
-        self._waiting: list[dict[str, Any]] = []  # lines that could not be written yet
-        self._say = say
+        self._lines = Lines(folder, notes)
         self._sentences = sentences
         self._last = time.monotonic(), 0
 
@@ -41,7 +66,7 @@ class Journal:
         speed = (step - before) * self._sentences / max(1e-9, self._last[0] - then)
         event = {"event": "step", "step": step, "epoch": epoch, "loss": loss, "sentences_per_second": round(speed, 1)}
         event |= {"encoder_lr": rates[0], "head_lr": rates[1], "seconds": round(seconds, 2)}
-        self._write(event, self._board.step if self._board else None)
+        self._lines.add(event, self._board.step if self._board else None)
         return speed
 
     def epoch(self, result: EpochResult) -> None:
@@ -51,18 +76,7 @@ class Journal:
         event |= {"precision": micro.precision, "recall": micro.recall, "f1": micro.f1, "best": result.best}
         event |= {"sentences_per_second": round(result.sentences_per_second, 1), "seconds": round(result.seconds, 2)}
         event |= {"labels": result.scores.as_dict()["labels"]}
-        self._write(event, self._board.epoch if self._board else None)
-
-    def _write(self, event: dict[str, Any], board: Callable[[Mapping[str, Any]], None] | None) -> None:
-        """A full disk does not end a run: what could not be written comes later."""
-        self._waiting.append(event)
-        try:
-            self._folder.log(self._waiting)
-            self._waiting = []
-            if board:
-                board(event)
-        except OSError as error:
-            self._say("journal", f"metrics could not be written ({error}); the run goes on, and tries again")
+        self._lines.add(event, self._board.epoch if self._board else None)
 
     def close(self) -> None:
         """Ends TensorBoard's file."""

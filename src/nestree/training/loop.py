@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -13,28 +13,25 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nestree.data import Document
-from nestree.data.statistics import compared
-from nestree.drawing.page import Table
-from nestree.encoders import adaptation_of
-from nestree.evaluation import Scores, score
+from nestree.evaluation import Scores
 from nestree.model import NestedNER
-from nestree.prediction import Pages
-from nestree.prediction.reading import budget_for
 from nestree.training import checkpoints, machine
 from nestree.training.batching import Loader, Step
+from nestree.training.best import Best
 from nestree.training.config import TrainConfig
 from nestree.training.data import Corpus, label_shift
+from nestree.training.dev import Dev
 from nestree.training.errors import TrainingError
 from nestree.training.folder import RunFolder
-from nestree.training.gradients import Gradients, diverged, too_long
-from nestree.training.incomplete import judged
+from nestree.training.gradients import Gradients, diverged
 from nestree.training.journal import Journal
+from nestree.training.notes import Notes
 from nestree.training.objective import Objective
 from nestree.training.optimizer import Average, Update, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
-from nestree.training.recordings import Recordings
-from nestree.training.report import write_report
+from nestree.training.recordings import recordings_for
+from nestree.training.reporting import report_run
+from nestree.training.saving import Saver, Stopwatch
 from nestree.training.state import Result, State
 from nestree.training.stopping import stoppable, without_garbage
 
@@ -93,10 +90,9 @@ class Trainer:
         self.progress = (progress or Progress()) if self.first else Silent()
         self.state = State()
         self._stop = threading.Event()
-        self._said: set[str] = set()
-        self._unsaved: dict[str, Tensor] | None = None
+        self._notes = Notes(self.progress.message)
+        self._watch = Stopwatch()
         self.journal: Journal | None = None  # of the first process
-        self._began = time.monotonic()
 
     def resumed_result(self, resume: bool) -> Result | None:
         """The result of a run that has come to its end already."""
@@ -117,7 +113,6 @@ class Trainer:
         self.open(resume=resume, force=force)
         if resume:
             self._restore()
-            self._agree()
         self.objective.prepare(self.folder.training, self.accelerator, self.progress.message)
         self._announce()
         if self.journal:
@@ -134,7 +129,7 @@ class Trainer:
                     self.after_step()
                 sentences = max(0, len(self.corpus.sentences) - before * config.batch_size)
                 speed = sentences / max(1e-9, time.monotonic() - began)
-                self._after_epoch(self.evaluate(), speed)
+                self._after_epoch(self.dev.scores(self._averaged(), self.loader.budget), speed)
         return self._finish()
 
     def learn(self, step: Step) -> None:
@@ -155,13 +150,13 @@ class Trainer:
             loss = self._take_loss()
             if self.journal:
                 rates = rates_of(self.optimizer)
-                speed = self.journal.step(state.step, state.epoch, loss, rates, self._seconds())
+                speed = self.journal.step(state.step, state.epoch, loss, rates, self._watch.seconds)
         self.progress.step(state.epoch, loss, speed)
         due = config.checkpoint_every and state.step % config.checkpoint_every == 0
         if self._stop.is_set() or (due and state.in_epoch < self.loader.steps):
             if self.accelerator.num_processes > 1:
                 self._take_loss()
-            saved = self._save_best() and self._checkpoint()
+            saved = self.best.save(self.state) and self._checkpoint()
             if self._stop.is_set():
                 kept = "a checkpoint was written" if saved else "the last checkpoint is kept"
                 self.progress.message(f"stopped after step {state.step}; {kept}: --resume goes on from there")
@@ -180,63 +175,33 @@ class Trainer:
             scores=scores,
             best=best,
             sentences_per_second=speed,
-            seconds=self._seconds(),
+            seconds=self._watch.seconds,
         )
         self.state = replace(state, epoch=state.epoch + 1, in_epoch=0, loss=0.0)
         if self.journal:
             self.journal.epoch(result)
-            self._unsaved = self._weights() if best else self._unsaved
-            if self._save_best():
+            if best:
+                self.best.keep(self._weights())
+            if self.best.save(self.state):
                 self._checkpoint()
         self.progress.epoch(result)
 
     def _finish(self) -> Result:
-        if self.first and not (self._save_best() and (self.folder.path / "nestree.json").is_file()):
+        if self.first and not (self.best.save(self.state) and (self.folder.path / "nestree.json").is_file()):
             raise TrainingError(
                 f"the best model could not be written to {self.folder.path}. Make room on the disk, then go on with "
                 "--resume."
             )
         state = self.state
         assert state.best_scores is not None
-        seconds = round(self._seconds(), 1)
+        seconds = round(self._watch.seconds, 1)
         result = Result(str(self.folder.path), state.best_epoch, state.epoch - 1, state.best_scores, seconds)
         if self.first:
-            self._report()
+            report_run(self.folder, self.corpus, self.config, self.progress.message)
             self.folder.finish(asdict(result))
             self.objective.finish(self.folder.training)
         self.accelerator.wait_for_everyone()
         return result
-
-    def _report(self) -> None:
-        """Curves and tables for people; that they cannot be written does not spoil the model."""
-        train, dev = self.corpus.train.statistics, self.corpus.dev.statistics
-        data = Table(["", "train", "dev"], compared([train, dev]))
-        try:
-            title = f"Training of {self.folder.path.resolve().name}"
-            found = write_report(self.folder.training, title=title, settings=self.config.as_dict(), data=data)
-        except OSError as error:
-            self.progress.message(f"note: the report could not be written ({error})")
-            return
-        for note in found.notes:
-            self.progress.message(f"note: {note}")
-
-    # --- Evaluation ---
-
-    def evaluate(self) -> Scores:
-        """Scores on dev, with averaged weights if there are; every process reads its share of the documents."""
-        from accelerate.utils import gather_object
-
-        try:
-            with self.average.in_place() if self.average else nullcontext(), self.accelerator.autocast():
-                budget = min(self.loader.budget, budget_for(self.accelerator.device))
-                own = list(self.pages.annotated(self.model, budget))
-        except torch.OutOfMemoryError as error:
-            raise too_long() from error
-        gold = self.corpus.dev.documents
-        if self.accelerator.num_processes > 1:
-            parts: list[list[Document]] = gather_object([own])
-            own = [parts[at % len(parts)][at // len(parts)] for at in range(len(gold))]
-        return score(gold, list(map(judged, gold, own)))
 
     # --- Setting up ---
 
@@ -258,7 +223,7 @@ class Trainer:
             self.folder.begin(self.config, self.corpus, machine.described(self.accelerator), self.objective.described())
         if self.first:
             self.folder.clean()
-            self.journal = Journal(self.folder, sentences=self.config.batch_size, say=self._say_once)
+            self.journal = Journal(self.folder, sentences=self.config.batch_size, notes=self._notes)
         self.accelerator.wait_for_everyone()
 
     def build(self) -> None:
@@ -283,16 +248,17 @@ class Trainer:
             for_gpu=on_gpu,
             objective=self.objective,
         )
-        self.pages = Pages(self.model, self.corpus.dev.documents[process[0] :: process[1]])
+        self.dev = Dev(self.model, self.corpus.dev.documents, accelerator)
         self.steps = config.epochs * self.loader.steps
-        # With a scaler, as for fp16, the factor of the loss is kept elsewhere and changes.
-        recorded = on_gpu and config.cuda_graphs and not accelerator.scaler and self.objective.recordable
-        recordings = Recordings(accelerator.device, self._say_what_is_not_recorded) if recorded else None
+        wanted = config.cuda_graphs and self.objective.recordable
+        recordings = recordings_for(accelerator, self._notes, wanted=wanted)
         self.gradients = Gradients(
-            self.model, accelerator, self.loader, config, self._say_once, recordings, self.objective
+            self.model, accelerator, self.loader, config, self._notes, recordings, self.objective
         )
         self.update = Update(self.model, self.optimizer, accelerator, config.clip, recordings)
         self._recent = torch.zeros((), device=accelerator.device)
+        self.saver = Saver(self.folder, accelerator, self.optimizer, self.progress, self._notes)
+        self.best = Best(self.model, self.folder.path, self.corpus, config, self.objective, self._notes)
 
     def _announce(self) -> None:
         found = machine.described(self.accelerator)
@@ -307,13 +273,8 @@ class Trainer:
             f"training {count / 1e6:.1f} million weights ({self.config.encoder}, loss = {self.config.loss}) on {where}:"
             f" {self.config.epochs} epochs of {self.loader.steps} steps",
         )
-        if self.loader.cannot_mask:
-            self.progress.message("note: this tokenizer has no piece for what is hidden; mask is without effect")
-        if self.loader.windowed:
-            self.progress.message(
-                f"{self.loader.windowed} sentences are longer than the encoder reads at once; "
-                "they are read in overlapping windows"
-            )
+        for note in self.loader.notes:
+            self.progress.message(note)
 
     def close(self) -> None:
         """Gives back what the run held."""
@@ -325,93 +286,34 @@ class Trainer:
     # --- Checkpoints ---
 
     def _checkpoint(self) -> bool:
-        """Writes one, if it can be; a full disk does not end the run."""
-        if not self.first:
-            return False
+        """Writes one, if it can be; whether it was."""
         tensors = checkpoints.flat("model", self.model.state_dict())
-        tensors |= dict(checkpoints.optimizer_tensors(self.optimizer.state_dict()["state"]))
         if self.average:
             tensors |= checkpoints.flat("average", self.average.tensors())
         recent = self.state.recent + float(self._recent)
-        state = asdict(replace(self.state, seconds=self._seconds(), recent=recent))
-        scaler = self.accelerator.scaler.state_dict() if self.accelerator.scaler else None
-        try:
-            content = {"state": state, "budget": self.loader.budget, "scaler": scaler}
-            checkpoints.save(self.folder.checkpoints, self.state.step, tensors, content)
-        except OSError as error:
-            self._say_once(
-                "checkpoint", f"a checkpoint could not be written ({error}); the run goes on, and tries again"
-            )
-            return False
-        return True
+        state = asdict(replace(self.state, seconds=self._watch.seconds, recent=recent))
+        return self.saver.save(self.state.step, tensors, {"state": state, "budget": self.loader.budget})
 
     def _restore(self) -> None:
-        found, damaged = checkpoints.load(self.folder.checkpoints)
-        for path, why in damaged:
-            self.progress.message(f"{path} is damaged ({why}); it is passed over")
+        found = self.saver.restore(self.steps)
         if found is None:
-            self.progress.message(f"{self.folder.path}: no checkpoint yet; beginning at the first step")
-            if self.first:
-                self.folder.forget_after(-1)
             return
         self.model.load_state_dict(checkpoints.under("model", found.tensors))
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": checkpoints.optimizer_state(found.tensors), "param_groups": groups})
         if self.average:
             self.average.load(checkpoints.under("average", found.tensors))
-        if self.accelerator.scaler and found.state["scaler"]:
-            self.accelerator.scaler.load_state_dict(found.state["scaler"])
         known = {one.name for one in fields(State)}
         self.state = State(**{name: value for name, value in found.state["state"].items() if name in known})
         self.loader.budget = min(found.state["budget"], self.config.budget)
-        self._began = time.monotonic() - self.state.seconds
-        if self.first:
-            self.folder.forget_after(self.state.step)
-        self.progress.message(f"going on after step {self.state.step} of {self.steps}")
+        self._watch.go_on_after(self.state.seconds)
 
-    def _agree(self) -> None:
-        """All processes must go on from the same step: with several machines, they must see the same folder."""
-        from accelerate.utils import gather_object
-
-        found = set(gather_object([self.state.step]))
-        if len(found) > 1:
-            raise TrainingError(
-                f"{self.folder.path}: processes found checkpoints of different steps ({sorted(found)}). All machines "
-                "must share this folder."
-            )
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Puts the weights that count in place: averaged ones, if there are."""
+        return self.average.in_place() if self.average else nullcontext()
 
     def _weights(self) -> dict[str, Tensor]:
-        """A copy of the weights that count."""
-        with self.average.in_place() if self.average else nullcontext():
+        """A copy of them."""
+        with self._averaged():
             return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
-
-    def _save_best(self) -> bool:
-        """Writes the best model, if it is not written yet. Until it is, no checkpoint may say that it was."""
-        if self._unsaved is None:
-            return True
-        data = {
-            name: {
-                "file": ", ".join(Path(one.path).name for one in part.files),
-                "sentences": part.statistics.sentences,
-                "entities": part.statistics.entities,
-            }
-            for name, part in (("train", self.corpus.train), ("dev", self.corpus.dev))
-        }
-        training = {**data, "epoch": self.state.best_epoch, "settings": self.config.as_dict()}
-        adapted = adaptation_of(self.config.encoder)
-        if adapted is not None:
-            training["adaptation"] = adapted
-        training |= self.objective.told()
-        metrics = {"dev": self.state.best_scores}
-        try:
-            self.model.save_pretrained(self.folder.path, metrics=metrics, training=training, weights=self._unsaved)
-        except OSError as error:
-            self._say_once(
-                "model", f"the best model could not be written yet ({error}); the run goes on, and tries again"
-            )
-            return False
-        self._unsaved = None
-        return True
 
     # --- Numbers ---
 
@@ -425,17 +327,3 @@ class Trainer:
         loss = self.state.loss + value
         self.state = replace(self.state, loss=loss, recent=0.0, counted=self.state.step)
         return value / max(1, steps)
-
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
-
-    def _say_what_is_not_recorded(self, why: str) -> None:
-        self._say_once("recording", f"this encoder cannot be recorded for the GPU, so steps take longer ({why})")
-
-    def _say_once(self, kind: str, text: str) -> bool:
-        """Says something the first time; whether this was it."""
-        if kind in self._said:
-            return False
-        self._said.add(kind)
-        self.progress.message(f"note: {text}")
-        return True

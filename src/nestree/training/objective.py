@@ -13,6 +13,9 @@ from nestree.crf import PartialTrees
 from nestree.model import NestedNER
 from nestree.model.pieces import Batch
 
+KEPT = MARGINALS, ABOUT = "teacher.f32", "teacher.json"
+"""Files that an objective may keep in a run's folder as long as the run lasts."""
+
 
 class Objective:
     """The loss of a model. Others override what they need.
@@ -32,7 +35,12 @@ class Objective:
         return {}
 
     def prepare(self, folder: Path, accelerator: Any, say: Callable[[str], None]) -> None:
-        """Is called once, before the first step: what takes long is done here, and kept in the run's folder."""
+        """Is called once, before the first step: what takes long is done here, and kept in the run's folder.
+
+        Here, what another objective kept there is removed: the run that it belonged to was replaced.
+        """
+        if accelerator.is_main_process:
+            self.finish(folder)
 
     def tensors(self, numbers: np.ndarray, n: int) -> tuple[Tensor, ...]:
         """What the loss of these sentences needs besides, with room for n words; is called in a thread."""
@@ -44,3 +52,5 @@ class Objective:
 
     def finish(self, folder: Path) -> None:
         """Is called when the run is over: what was kept in the folder can go."""
+        for name in KEPT:
+            (folder / name).unlink(missing_ok=True)

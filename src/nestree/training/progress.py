@@ -52,11 +52,14 @@ class Progress:
 
     def step(self, epoch: int, loss: float | None, speed: float | None) -> None:
         """A step was done; of some the loss is known."""
+        self._advance(f"epoch {epoch}/{self._epochs}", loss, f", {speed:.0f} sentences/s" if speed else "")
+
+    def _advance(self, where: str, loss: float | None, fast: str) -> None:
+        """The bar goes on by a step."""
         if self._bar is None:
             return
-        self._bar.set_description_str(f"epoch {epoch}/{self._epochs}", refresh=False)
+        self._bar.set_description_str(where, refresh=False)
         if loss is not None:
-            fast = f", {speed:.0f} sentences/s" if speed else ""
             self._bar.set_postfix_str(f"loss {loss:.3f}{fast}{self._scores}", refresh=False)
         self._bar.update()
 

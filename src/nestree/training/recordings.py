@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from nestree.training.notes import Notes
 
 Input = Tensor | float
 Work = Callable[..., Tensor | None]
@@ -19,6 +22,20 @@ Work = Callable[..., Tensor | None]
 
 MOST = 64
 """Recordings that are kept. What is rarer is computed kernel by kernel."""
+
+
+def recordings_for(accelerator: Any, notes: Notes, *, wanted: bool) -> Recordings | None:
+    """Recordings, if they are wanted and possible.
+
+    With a scaler, as for fp16, they are not: the factor of the loss is kept elsewhere and changes.
+    """
+    if accelerator.device.type != "cuda" or accelerator.scaler or not wanted:
+        return None
+
+    def cannot(why: str) -> None:
+        notes("recording", f"this encoder cannot be recorded for the GPU, so steps take longer ({why})")
+
+    return Recordings(accelerator.device, cannot)
 
 
 class Recordings:

@@ -37,12 +37,11 @@ def train_seeds(
     folder = Path(output)
     first = is_first_process()
     if first and not resume and not force:
-        for number in range(seeds):
-            RunFolder(folder / f"seed-{number}").check_empty()
+        for path in seed_folders(folder, seeds):
+            RunFolder(path).check_empty()
     results = []
-    for number in range(seeds):
+    for number, path in enumerate(seed_folders(folder, seeds)):
         one = config.updated({"seed": config.seed + number})
-        path = folder / f"seed-{number}"
         if first:
             (progress or Progress()).message(f"seed {one.seed} ({number + 1} of {seeds}): {path}")
         results.append(train(corpus, path, one, resume=resume, force=force, progress=progress))
@@ -50,6 +49,11 @@ def train_seeds(
     if first:
         write_text(folder / "seeds.json", json.dumps(content, indent=2) + "\n")
     return results
+
+
+def seed_folders(folder: Path, seeds: int) -> list[Path]:
+    """The folders of so many runs."""
+    return [folder / f"seed-{number}" for number in range(seeds)]
 
 
 def statistics(results: Sequence[Result]) -> dict[str, Any]:
