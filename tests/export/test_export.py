@@ -13,13 +13,13 @@ import pytest
 import torch
 
 from nestree.cli.main import main
-from nestree.data import read
+from nestree.data import Policies, read
 from nestree.demo import CORPUS
 from nestree.export import ExportedNER, export, load
 from nestree.export import exporting as exporting_module
-from nestree.model import ModelError, NestedNER
+from nestree.model import ModelConfig, ModelError, NestedNER
 from nestree.prediction import annotate
-from tests.model.tiny import model
+from tests.model.tiny import encoder, model
 
 for package in ("onnxscript", "onnxruntime"):
     pytest.importorskip(package, reason='exporting needs pip install "nestree[onnx]"')
@@ -74,6 +74,20 @@ def test_the_corpus_gets_the_same_entities(original: NestedNER, folder: Path) ->
         assert [entity.score for entity in one.entities] == pytest.approx(
             [entity.score for entity in other.entities], abs=1e-4
         )
+
+
+@pytest.mark.parametrize("labels", [("PER", "ORG"), ("ORG", "ORG|PER", "PER")])
+def test_labels_in_any_order_and_joined_ones(labels: tuple[str, ...], tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    config = ModelConfig(labels, decoding="mbr", policies=Policies(same_span="composite"))
+    original = NestedNER(config, *encoder(tmp_path, 20)).eval()
+    export(original, tmp_path / "exported")
+    for threshold in (None, 0.01):
+        ours, theirs = (
+            one.predict_tokens(SENTENCES, threshold=threshold) for one in (load(tmp_path / "exported"), original)
+        )
+        assert [[entity[:3] for entity in one] for one in ours] == [[entity[:3] for entity in one] for one in theirs]
+    assert any(len(one) for one in theirs)
 
 
 def _plain(entity: Any) -> tuple[int, int, str]:

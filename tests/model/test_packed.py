@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from transformers import AutoModel, BertConfig, DistilBertConfig, MPNetConfig, R
 from nestree.model import packed
 from nestree.model.encoder import vectors
 from nestree.model.packed import PackedProducts, packed_products
+from tests.model.tiny import model
 
 pytestmark = pytest.mark.skipif(not packed.is_there(), reason="this torch has no packed weights")
 
@@ -49,17 +50,13 @@ def text() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def read(model: Any) -> torch.Tensor:
-    pieces, attention = text()
-    return vectors(model, pieces, attention, full=False)
+    with packed_products(model, text()[0]):
+        return plainly(model)
 
 
-def plainly(model: Any, monkeypatch: pytest.MonkeyPatch) -> torch.Tensor:
+def plainly(model: Any) -> torch.Tensor:
     """What torch computes by itself."""
-    from nestree.model import encoder as module
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "packed_products", lambda model, pieces: nullcontext())
-        return read(model)
+    return vectors(model, *text(), full=False)
 
 
 def count(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -79,7 +76,7 @@ def count(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 @torch.no_grad()
 def test_the_same_vectors(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = encoder(kind)
-    expected, seen = plainly(model, monkeypatch), count(monkeypatch)
+    expected, seen = plainly(model), count(monkeypatch)
     assert not seen
     torch.testing.assert_close(read(model), expected, atol=1e-5, rtol=1e-4)
     assert len(seen) == (12 if kind == "distilbert" else 13)  # six of each layer, and what pools
@@ -97,18 +94,18 @@ def test_what_is_trained_is_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @torch.no_grad()
-def test_weights_that_change_are_packed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_change_are_packed_again() -> None:
     model = encoder()
     before = read(model)
     weight = model.encoder.layer[0].output.dense.weight
     weight.mul_(3)
     after = read(model)
     assert not torch.allclose(before, after, atol=1e-3)
-    torch.testing.assert_close(after, plainly(model, monkeypatch), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(after, plainly(model), atol=1e-5, rtol=1e-4)
     weight.data = weight.data.clone().mul_(-1)
-    torch.testing.assert_close(read(model), plainly(model, monkeypatch), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(read(model), plainly(model), atol=1e-5, rtol=1e-4)
     model.encoder.layer[0].output.dense.weight = torch.nn.Parameter(torch.zeros_like(weight))
-    torch.testing.assert_close(read(model), plainly(model, monkeypatch), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(read(model), plainly(model), atol=1e-5, rtol=1e-4)
 
 
 @torch.inference_mode()
@@ -119,13 +116,13 @@ def test_weights_without_a_history_are_left_alone(monkeypatch: pytest.MonkeyPatc
 
 
 @torch.no_grad()
-def test_copies_have_weights_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_have_weights_of_their_own() -> None:
     model = encoder()
     before = read(model)
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         torch.testing.assert_close(read(other), before)
         other.encoder.layer[1].output.dense.weight.zero_()
-        torch.testing.assert_close(read(other), plainly(other, monkeypatch), atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(read(other), plainly(other), atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(read(model), before)
 
 
@@ -153,3 +150,31 @@ def test_large_encoders_and_old_torches_are_left_alone(monkeypatch: pytest.Monke
         patch.setattr(packed, "is_there", lambda: False)
         read(encoder())
     assert not seen
+
+
+@torch.no_grad()
+def test_whole_models_read_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = count(monkeypatch)
+    whole = model(tmp_path).eval()
+    batch = whole.pieces([["anna", "of", "the", "acme", "club"], ["bo", "runs"]])
+    found = whole.span_scores(batch)
+    assert len(seen) == 6 * whole.encoder.model.config.num_hidden_layers + sum(
+        isinstance(one, torch.nn.Linear) for one in whole.scorer.modules()
+    )
+    monkeypatch.setattr(packed, "is_there", lambda: False)
+    torch.testing.assert_close(found, whole.span_scores(batch), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "more"), [(1, 8), (8, 8), (255, 256), (257, 272), (1500, 1504), (5000, 5056)])
+def test_there_are_few_numbers_of_rows(rows: int, more: int) -> None:
+    words = torch.randn(1, rows, 4)
+    padded = packed.with_more_rows(words)
+    assert padded.shape == (more, 4)
+    assert torch.equal(padded[:rows], words[0])
+    assert not padded[rows:].any()
+    own = torch.randn(more, 4)[:rows].view(1, rows, 4)
+    assert packed.with_more_rows(own).data_ptr() == own.data_ptr()
+    turned = torch.randn(4, rows).T
+    assert torch.equal(packed.with_more_rows(turned)[:rows], turned)
+    last = torch.randn(rows + 3, 4)[3:]  # with nothing behind it
+    assert torch.equal(packed.with_more_rows(last)[:rows], last)

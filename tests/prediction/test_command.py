@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nestree.cli import common, predict
+from nestree.cli import predict
 from nestree.cli.main import main
 from nestree.data import read
 from tests.prediction.engines.cases import Dropped, hear_ctrl_c
@@ -159,18 +159,6 @@ def test_a_model_that_is_none(tmp_path: Path, text: Path, model: Path, capsys: p
     settings.write_text(settings.read_text().replace('"labels"', '"of_the_future": 1, "labels"', 1))
     assert run(tmp_path / "newer", text) == 2
     assert "of_the_future" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("chosen", [None, "7"])
-def test_torch_keeps_few_shapes_unless_it_is_told(
-    model: Path, text: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None
-) -> None:
-    name, usual = common.PRIMITIVES
-    monkeypatch.setenv(name, chosen or "")
-    if chosen is None:
-        monkeypatch.delenv(name)
-    assert run(model, text) == 0
-    assert os.environ[name] == (chosen or usual)
 
 
 def test_force_replaces(model: Path, text: Path, tmp_path: Path) -> None:

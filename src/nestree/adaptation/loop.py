@@ -193,6 +193,7 @@ class Adapter:
             )
         found = {
             **about(self.encoder, self.model, self.text, self.prepared, self.accelerator),
+            "lr": self.rate,
             **state.result(self._border(state.best_round) / self.steps.in_epoch, self._watch.seconds),
         }
         if self.first:
@@ -230,8 +231,8 @@ class Adapter:
         self.prepared = prepare(self.text, cutter, config)
         self.model.to(accelerator.device).train()
         self.parameters = [one for one in self.model.parameters() if one.requires_grad]
-        rate = config.rate(self.model.width, self.prepared.pieces)
-        rates = _Rates(rate, rate if self.model.pretrained else config.head_lr, config.weight_decay)
+        self.rate = config.rate(self.model.width, self.prepared.pieces)
+        rates = _Rates(self.rate, self.rate if self.model.pretrained else config.head_lr, config.weight_decay)
         self.optimizer = accelerator.prepare(make_optimizer(self.model, rates))
         on_gpu = accelerator.device.type == "cuda"
         process = accelerator.process_index, accelerator.num_processes
@@ -261,7 +262,7 @@ class Adapter:
 
     def _announce(self) -> None:
         what = announced(self.encoder, self.model, self.text, self.prepared, self.accelerator)
-        what += f"; {self.passes} passes of {self.steps.in_epoch} steps"
+        what += f"; {self.passes} passes of {self.steps.in_epoch} steps, learning rate {self.rate:.2g}"
         self.progress.begin(self.rounds, self.total, self.state.step, what)
         for note in self.prepared.notes:
             self.progress.message(f"note: {note}")

@@ -21,9 +21,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "many files: Parquet and JSON Lines, each to a file of the folder --output; --force starts over"
     )
-    group.add_argument("--engine", choices=ENGINES, help="who does the work: this process, or actors on Ray")
+    group.add_argument("--engine", choices=ENGINES, help="who does the work: this machine, or actors on Ray")
     group.add_argument(
-        "--workers", type=common.whole_number(1), metavar="N", help="actors; as many as there is room for"
+        "--workers",
+        type=common.whole_number(1),
+        metavar="N",
+        help="processes of this machine (1), which share its GPUs, or actors (as many as there is room for)",
     )
     group.add_argument("--cpus-per-worker", type=common.whole_number(1), metavar="N", help="of each actor (1)")
     group.add_argument(
@@ -43,10 +46,11 @@ def _share(text: str) -> float:
 
 def check(options: argparse.Namespace) -> None:
     """Refuses options of another way to predict."""
-    ray = ("workers", "cpus_per_worker", "gpus_per_worker", "ray_address")
-    for name in ray:
+    for name in ("cpus_per_worker", "gpus_per_worker", "ray_address"):
         if getattr(options, name) is not None and options.engine != "ray":
             raise DataError(f"--{name.replace('_', '-')} belongs to --engine ray")
+    if options.workers is not None and options.engine is None:
+        raise DataError("--workers belongs to --engine")
     if options.engine is None:
         return
     for name in ("text", "lines", "set_to"):
@@ -61,13 +65,15 @@ def check(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace, thresholds: float | dict[str, float] | None) -> int:
     """Predicts all shards; 2 if one failed."""
     common.check_model(options.model)
-    from nestree.prediction.engines import Job, predict_shards
+    from nestree.prediction.engines import Job, predict_shards, processes
     from nestree.prediction.engines.local import do
     from nestree.prediction.engines.run import Engine
     from nestree.prediction.predict import Options
 
     engine: Engine = do
-    if options.engine == "ray":
+    if options.engine == "local" and (options.workers or 1) > 1:
+        engine = processes.engine(options.workers)
+    elif options.engine == "ray":
         from nestree.prediction.engines import ray
 
         engine = ray.engine(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
@@ -19,9 +18,6 @@ from nestree.settings import Settings
 if TYPE_CHECKING:
     from nestree.model import NestedNER
 
-PRIMITIVES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-"""torch keeps what it compiled for the last 1,024 shapes of products on a CPU, unless it is told otherwise. Texts have
-more shapes than that: it saves no time, and hundreds of megabytes lie in pieces between what is kept."""
 DEVICES = ("auto", "cpu", "cuda", "mps")
 Item = TypeVar("Item")
 
@@ -216,7 +212,6 @@ def check_model(folder: Path) -> None:
 def load_model(folder: Path, device: str) -> NestedNER:
     """A saved model, ready to predict on a device; "auto" chooses one."""
     check_model(folder)
-    os.environ.setdefault(*PRIMITIVES)
     import torch
     from safetensors import SafetensorError
 

@@ -16,7 +16,6 @@ from torch.overrides import TorchFunctionMode
 from nestree.encoders import EMBEDDED, resolve
 from nestree.model.errors import ModelError, first_line
 from nestree.model.hub import find_folder
-from nestree.model.packed import packed_products
 from nestree.model.pieces import Batch
 
 _FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors"]
@@ -264,7 +263,7 @@ def vectors(model: nn.Module, pieces: Tensor, attention: Tensor, full: bool) -> 
     # What these make by themselves, such as positions, they make where the rest is: to copy it would take a wait.
     kind = getattr(model.config, "model_type", None)
     here = pieces.device if kind in _MAKE_ON_CPU else nullcontext()
-    with sdpa_kernel(ATTENTION), here, packed_products(model, pieces):
+    with sdpa_kernel(ATTENTION), here:
         hidden: Tensor = model(input_ids=pieces, attention_mask=attention).last_hidden_state
     return hidden
 

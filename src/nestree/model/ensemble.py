@@ -125,7 +125,6 @@ class EnsembleNER(NestedNER):
         self.trained_with: dict[str, Any] = {"combined": "potentials", "members": [_told(one) for one in flat]}
         self.log_gain = None
         self.label_shift = None
-        self._known_holds: dict[tuple[torch.dtype, torch.device], Tensor] = {}
         kinds: dict[tuple[str, int], Pieces] = {}  # members with the same tokenizer share its work
         keys = [(one.pieces.tokenizer.backend_tokenizer.to_str(), one.pieces.limit) for one in flat]
         for key, member in zip(keys, flat, strict=True):

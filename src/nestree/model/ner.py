@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -20,6 +21,7 @@ from nestree.model.encoder import limit_of, load
 from nestree.model.folder import ENCODER as ENCODER
 from nestree.model.folder import SETTINGS as SETTINGS
 from nestree.model.folder import WEIGHTS as WEIGHTS
+from nestree.model.packed import packed_products
 from nestree.model.pieces import Batch, Pieces
 from nestree.model.saved import Saved
 from nestree.model.scorer import SpanScorer
@@ -107,7 +109,6 @@ class NestedNER(Saved):
         hidden = int(settings.hidden_size)
         self.log_gain = nn.Parameter(torch.tensor(config.gain).log()) if config.has_gain else None
         self.scorer = SpanScorer(hidden, config.all_labels, kind=config.scorer, dropout=config.dropout)
-        self._known_holds: dict[tuple[torch.dtype, torch.device], Tensor] = {}
         self.label_shift: Tensor | None = None
         """Added to the log potentials in training, and in training only. Shape: ``[label]``"""
 
@@ -153,7 +154,8 @@ class NestedNER(Saved):
 
     def span_scores(self, batch: Batch) -> Tensor:
         """Scores of all labelled spans, as they come from the scorer. Shape: ``[batch, n, n, label]``."""
-        scores: Tensor = self.scorer(self.encoder(batch))
+        with packed_products(self, batch.pieces):
+            scores: Tensor = self.scorer(self.encoder(batch))
         return scores
 
     def loss(self, batch: Batch, observed: PartialTrees) -> Tensor:
@@ -266,14 +268,7 @@ class NestedNER(Saved):
         entities = probabilities[..., : len(self.config.labels)]
         if not self.config.has_joined_labels:
             return entities
-        return entities @ self._holds(entities)
-
-    def _holds(self, like: Tensor) -> Tensor:
-        """Which single labels a label stands for. Shape: ``[entity label, single label]``."""
-        if (like.dtype, like.device) not in self._known_holds:
-            rows = [[float(part in parts) for part in self.config.single_labels] for parts in self.config.parts]
-            self._known_holds[like.dtype, like.device] = torch.tensor(rows, dtype=like.dtype, device=like.device)
-        return self._known_holds[like.dtype, like.device]
+        return entities @ _holds(self.config.parts, self.config.single_labels, entities.dtype, entities.device)
 
     def _chosen(self, crf: TreeCRF, marginals: Tensor, thresholds: Thresholds) -> Tensor:
         """Which spans are found to be entities, with which labels. Shape: ``[batch, n, n, single label]``."""
@@ -490,6 +485,15 @@ def _local_loss_of_sets(scores: Tensor, observed: PartialTrees) -> Tensor:
     grid = span_grid(observed.lengths, mask.shape[1])
     allowed = mask_scores(scores, mask).logsumexp(-1)
     return torch.where(grid, scores.logsumexp(-1) - allowed, 0.0).sum() / len(mask)
+
+
+@lru_cache(maxsize=64)
+@torch.inference_mode(mode=False)
+def _holds(
+    parts: tuple[tuple[str, ...], ...], single: tuple[str, ...], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Which single labels each label stands for. Shape: ``[entity label, single label]``."""
+    return torch.tensor([[float(one in own) for one in single] for own in parts], dtype=dtype, device=device)
 
 
 def _limits(thresholds: Sequence[float | None], otherwise: float, like: Tensor) -> Tensor:

@@ -20,9 +20,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 MOST_BYTES = 512 * 2**20
-"""Encoders with more weights are left as they are: every weight is kept twice."""
+"""Models with more weights are left as they are: every weight is kept twice."""
 ROWS = 1024
 """Of a usual product; the layout suits all."""
+STEPS = ((256, 8), (1024, 16), (2048, 32), (1 << 62, 64))
+"""Products of at most so many rows have a multiple of so many. What oneDNN compiles for a shape it keeps for the last
+1,024 shapes; sentences have more, and to compile for each anew takes time, and leaves the memory in pieces."""
 
 
 class _Kept(NamedTuple):
@@ -34,21 +37,21 @@ class _Kept(NamedTuple):
 
 
 class PackedWeights:
-    """The weights of an encoder, as they were when they were last needed.
+    """The weights of a model, as they were when they were last needed.
 
     Args:
-        encoder: whose products it is about. Nothing of it is changed.
+        model: whose products it is about. Nothing of it is changed.
     """
 
-    def __init__(self, encoder: nn.Module) -> None:
-        linear = [one for one in encoder.modules() if type(one) is nn.Linear]
+    def __init__(self, model: nn.Module) -> None:
+        linear = [one for one in model.modules() if type(one) is nn.Linear]
         weights = [one.weight for one in linear if one.weight.dtype == torch.float32]
         self._known: Any = WeakIdKeyDictionary()
         if sum(one.numel() * one.element_size() for one in weights) <= MOST_BYTES:
             for weight in weights:
                 self._known[weight] = None
         self._activated: Any = WeakIdKeyDictionary()
-        for part in encoder.modules():
+        for part in model.modules():
             dense = getattr(part, "dense", None)
             if isinstance(dense, nn.Linear) and _is_product_and_gelu(part):
                 self._activated[dense.weight] = True
@@ -56,10 +59,10 @@ class PackedWeights:
     def usable(self, pieces: Tensor) -> bool:
         """Whether anything is gained for what is read here and now."""
         wanted = pieces.device.type == "cpu" and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
-        return wanted and bool(self._known) and not torch.compiler.is_compiling() and is_there()
+        return wanted and not torch.compiler.is_compiling() and is_there()
 
     def layout(self, weight: Tensor) -> Tensor | None:
-        """A weight as oneDNN likes it; None: it is not one of the encoder's."""
+        """A weight as oneDNN likes it; None: it is not one of the model's."""
         if weight not in self._known or weight.is_inference():  # of which nobody knows whether they have changed
             return None
         kept, version, place = self._known[weight], weight._version, weight.data_ptr()
@@ -73,41 +76,72 @@ class PackedWeights:
         return weight in self._activated
 
 
-_OF_ENCODERS: WeakKeyDictionary[nn.Module, PackedWeights] = WeakKeyDictionary()
+_OF_MODELS: WeakKeyDictionary[nn.Module, PackedWeights] = WeakKeyDictionary()
 
 
-def packed_products(encoder: nn.Module, pieces: Tensor) -> AbstractContextManager[Any]:
-    """Within it, an encoder reads pieces as fast as it can here."""
-    weights = _OF_ENCODERS.get(encoder)
+def packed_products(model: nn.Module, pieces: Tensor) -> AbstractContextManager[Any]:
+    """Within it, a model reads pieces as fast as it can here."""
+    weights = _OF_MODELS.get(model)
     if weights is None:
-        weights = _OF_ENCODERS[encoder] = PackedWeights(encoder)
+        weights = _OF_MODELS[model] = PackedWeights(model)
     return PackedProducts(weights) if weights.usable(pieces) else nullcontext()
 
 
 class PackedProducts(TorchFunctionMode):
-    """Within it, products with an encoder's weights use the layouts that are kept."""
+    """Within it, products with a model's weights use the layouts that are kept."""
 
     def __init__(self, weights: PackedWeights) -> None:
         super().__init__()
         self._weights = weights
         self._done: Tensor | None = None
         """What is activated already."""
+        self._padded: tuple[Tensor, Tensor] | None = None
+        """The last words, which are often used again, and the same with more rows."""
 
     def __torch_function__(
         self, function: Any, types: Any, values: tuple[Any, ...] = (), options: dict[str, Any] | None = None
     ) -> Any:
         if function is functional.linear and not options and len(values) == 3:
             words, weight, bias = values
-            layout = self._weights.layout(weight) if words.dtype == torch.float32 else None
+            layout = self._weights.layout(weight) if words.dtype == torch.float32 and words.dim() > 1 else None
             if layout is not None:
-                if not self._weights.is_activated(weight):
-                    return product(words, layout, bias)
-                self._done = product(words, layout, bias, gelu=True)
-                return self._done
-        elif function is functional.gelu and values and values[0] is self._done:
-            done, self._done = self._done, None
-            return done
+                gelu = self._weights.is_activated(weight)
+                found = product(self._with_more_rows(words), layout, bias, gelu=gelu)
+                result = found[: _rows(words)].view(*words.shape[:-1], -1)
+                if gelu:
+                    self._done = result
+                return result
+        elif function is functional.gelu and len(values) == 1:
+            (words,) = values
+            if words is self._done:
+                self._done = None
+                return words
+            if words.dtype == torch.float32 and words.dim() > 1:  # compiled for each shape, too
+                return functional.gelu(with_more_rows(words), **(options or {}))[: _rows(words)].view(words.shape)
         return function(*values, **(options or {}))
+
+    def _with_more_rows(self, words: Tensor) -> Tensor:
+        if self._padded is None or self._padded[0] is not words:
+            self._padded = words, with_more_rows(words)
+        return self._padded[1]
+
+
+def with_more_rows(words: Tensor) -> Tensor:
+    """Words as rows, and some more below them, so that there are few numbers of rows. Shape: ``[row, hidden]``."""
+    width, rows = words.shape[-1], _rows(words)
+    step = next(step for most, step in STEPS if rows <= most)
+    wanted = -(-rows // step) * step
+    if words.is_contiguous():
+        behind = words.untyped_storage().nbytes() // words.element_size() - words.storage_offset()
+        if behind >= wanted * width:  # there is something, as in our own results, and it does not matter what
+            return words.as_strided((wanted, width), (width, 1))
+    padded = words.new_zeros(wanted, width)
+    padded[:rows] = words.reshape(rows, width)
+    return padded
+
+
+def _rows(words: Tensor) -> int:
+    return words.numel() // max(1, words.shape[-1])
 
 
 def product(words: Tensor, layout: Tensor, bias: Tensor | None, *, gelu: bool = False) -> Tensor:

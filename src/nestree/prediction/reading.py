@@ -11,7 +11,7 @@ import torch
 
 from nestree.data.splitting import without_surrogates
 from nestree.model import NestedNER, Steps
-from nestree.model.batching import by_work
+from nestree.model.batching import by_cost, by_work
 from nestree.model.ner import at_rest
 from nestree.model.pieces import EIGHT, Batch, Cut
 from nestree.threads import Ahead
@@ -23,7 +23,9 @@ FIRST, GROWTH = 16, 64
 WORDS_AHEAD = 65536
 """Words that are looked at together, if sentences are long."""
 ALIKE = 0.85
-"""Sentences of a batch are at least so wide as a share of the widest, unless they are few."""
+"""On a GPU, sentences of a batch are at least so wide as a share of the widest, unless they are few."""
+A_BATCH = 40
+"""On a CPU, a batch costs as much as so many pieces, besides those that are in it."""
 UNDER_WAY = 6
 """Batches that a GPU was asked for, and not yet for its answers."""
 MAX_WORDS = 256
@@ -94,7 +96,7 @@ def read(
     for group in groups:
         answers: _Answers[Found] = _Answers(group.cuts)
         asked.append((group, answers))
-        batches = _batches(model, group.cuts, budget)
+        batches = batches_of(model, group.cuts, budget)
         for at, numbers in enumerate(batches):
             desk.ask(answers, numbers)
             while asked[0][1].complete and len(asked) > 1:
@@ -114,14 +116,18 @@ def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: 
     answers: _Answers[Found] = _Answers(cuts)
     desk = _Desk(model, find)
     with at_rest(model):
-        for numbers in _batches(model, cuts, budget):
+        for numbers in batches_of(model, cuts, budget):
             desk.ask(answers, numbers)
         desk.finish()
     return answers.found
 
 
-def _batches(model: NestedNER, cuts: Sequence[Cut], budget: int | None) -> list[list[int]]:
-    batches = by_work(cuts, budget or budget_for(model.device), ALIKE)
+def batches_of(model: NestedNER, cuts: Sequence[Cut], budget: int | None = None) -> list[list[int]]:
+    """Numbers of the sentences that are read together, in the order in which they are read best."""
+    budget = budget or budget_for(model.device)
+    if model.device.type == "cpu":
+        return by_cost(cuts, budget, A_BATCH)[::-1]
+    batches = by_work(cuts, budget, ALIKE)
     return batches if model.device.type == "cuda" else batches[::-1]
 
 

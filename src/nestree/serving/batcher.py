@@ -26,11 +26,10 @@ import torch
 from torch.nn.attention import sdpa_kernel
 
 from nestree.model import NestedNER
-from nestree.model.batching import by_work
 from nestree.model.encoder import ATTENTION
 from nestree.model.pieces import Cut
 from nestree.prediction.predict import Finder
-from nestree.prediction.reading import ALIKE, budget_for, read_cuts
+from nestree.prediction.reading import batches_of, budget_for, read_cuts
 from nestree.serving.jobs import Job, Unit
 
 BROKEN: tuple[type[BaseException], ...] = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") else ()
@@ -273,7 +272,7 @@ class Batcher:
             if self._model.device.type == "cuda":  # which is asked for several batches at a time
                 yield same
                 continue
-            for numbers in reversed(by_work([one.cut for one in same], self._budget, ALIKE)):
+            for numbers in batches_of(self._model, [one.cut for one in same], self._budget):
                 yield [same[number] for number in numbers]
 
     def _read(self, batch: list[_Piece]) -> None:

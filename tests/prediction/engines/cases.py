@@ -8,10 +8,13 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -126,3 +129,34 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Its exit status, and all it said."""
     said, _ = process.communicate(timeout=300)
     return process.returncode, said
+
+
+def wait_for(happened: Callable[[], Any], process: subprocess.Popen[str]) -> None:
+    """Returns when something has happened; the process must not end before."""
+    deadline = time.monotonic() + 240
+    while not happened():
+        assert process.poll() is None, finish(process)
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def within_a_shard(out: Path, old: set[Path]) -> bool:
+    """Whether an attempt is going on of a shard that has no marker yet; old ones are of processes that died."""
+    state = out / "_nestree"
+    names = {one.parent.relative_to(state / "unfinished").as_posix() for one in set(attempts(out)) - old}
+    return any(not (state / "done" / f"{name}.json").exists() for name in names)
+
+
+def killed_within_a_shard(there: Sequence[psutil.Process], out: Path, old: set[Path]) -> bool:
+    """Kills a worker, if it can be held while it is in the middle of a shard."""
+    for worker in there:
+        with suppress(psutil.NoSuchProcess):
+            worker.suspend()
+    held = bool(there) and within_a_shard(out, old)
+    for number, worker in enumerate(there):
+        with suppress(psutil.NoSuchProcess):
+            if held and number == 0:
+                worker.kill()
+            else:
+                worker.resume()
+    return held

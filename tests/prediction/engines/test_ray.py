@@ -7,8 +7,7 @@ import signal
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -26,17 +25,9 @@ from nestree.prediction.engines.cluster import Pool, Pulse
 from nestree.prediction.engines.progress import Watch
 from nestree.prediction.engines.shards import Shard
 from tests.prediction.engines import cases
-from tests.prediction.engines.cases import attempts, expected, found_in, job, markers, outputs, write_parquet
+from tests.prediction.engines.cases import attempts, expected, found_in, job, markers, outputs, wait_for, write_parquet
 
 SIZES = {f"part-{number}": 1200 for number in range(6)}
-
-
-def wait_for(happened: Callable[[], Any], process: Any) -> None:
-    deadline = time.monotonic() + 240
-    while not happened():
-        assert process.poll() is None, cases.finish(process)
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def workers(driver: psutil.Process) -> list[psutil.Process]:
@@ -49,29 +40,6 @@ def workers(driver: psutil.Process) -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
-
-
-def within_a_shard(out: Path, old: set[Path]) -> bool:
-    """Whether an attempt is going on of a shard that has no marker yet; old ones are of processes that died."""
-    state = out / "_nestree"
-    names = {one.parent.relative_to(state / "unfinished").as_posix() for one in set(attempts(out)) - old}
-    return any(not (state / "done" / f"{name}.json").exists() for name in names)
-
-
-def killed_within_a_shard(driver: psutil.Process, out: Path, old: set[Path]) -> bool:
-    """Kills a worker, if it can be held while it is in the middle of a shard."""
-    there = workers(driver)
-    for worker in there:
-        with suppress(psutil.NoSuchProcess):
-            worker.suspend()
-    held = bool(there) and within_a_shard(out, old)
-    for number, worker in enumerate(there):
-        with suppress(psutil.NoSuchProcess):
-            if held and number == 0:
-                worker.kill()
-            else:
-                worker.resume()
-    return held
 
 
 @pytest.fixture
@@ -107,7 +75,7 @@ def test_a_run_outlives_its_driver_and_its_workers(model: Path, tmp_path: Path, 
 
     second = cases.start(model, *flags)  # a worker of it is killed
     driver = psutil.Process(second.pid)
-    wait_for(lambda: killed_within_a_shard(driver, out, old), second)
+    wait_for(lambda: cases.killed_within_a_shard(workers(driver), out, old), second)
     status, said = cases.finish(second)
     assert status == 2, said
     assert f"{before} of {len(SIZES) + 1} shards are done already" in said

@@ -1,7 +1,7 @@
 """Prediction of millions of documents: files in, files out, by one process or many, exactly once.
 
 ``core`` knows texts and predictions alone; ``shards``, ``folder``, ``work`` and ``run`` are the same for all engines;
-``local`` and ``ray`` are engines, and ``spark`` has what Spark calls.
+``local``, ``processes`` and ``ray`` are engines, and ``spark`` has what Spark calls.
 """
 
 from nestree.prediction.engines.core import predict_batches
