@@ -147,15 +147,15 @@ def within_a_shard(out: Path, old: set[Path]) -> bool:
     return any(not (state / "done" / f"{name}.json").exists() for name in names)
 
 
-def killed_within_a_shard(there: Sequence[psutil.Process], out: Path, old: set[Path]) -> bool:
-    """Kills a worker, if it can be held while it is in the middle of a shard."""
+def killed_within_a_shard(there: Sequence[psutil.Process], out: Path, old: set[Path], kill: int = 1) -> bool:
+    """Kills so many of the workers, if they can be held while one is in the middle of a shard."""
     for worker in there:
         with suppress(psutil.NoSuchProcess):
             worker.suspend()
     held = bool(there) and within_a_shard(out, old)
     for number, worker in enumerate(there):
         with suppress(psutil.NoSuchProcess):
-            if held and number == 0:
+            if held and number < kill:
                 worker.kill()
             else:
                 worker.resume()

@@ -388,7 +388,7 @@ def test_a_process_that_is_stopped_in_a_shard_loses_nothing(
     ("arguments", "message"),
     [
         (["--engine", "local"], "an engine writes to a folder.*--output FOLDER"),
-        (["--output", "x.jsonl", "--workers", "2"], "--workers belongs to --engine ray"),
+        (["--output", "x.jsonl", "--workers", "2"], r"--workers belongs to --engine\."),
         (["--engine", "local", "--output", "o", "--lines"], "--lines does not go with --engine"),
         (["--engine", "local", "--output", "o", "--to", "conll"], "shards are jsonl or parquet, not 'conll'"),
         (["--engine", "local", "--output", "o", "--trees"], "trees are written as JSON Lines only.*--to jsonl"),

@@ -36,16 +36,16 @@ def flags(inputs: Path, out: Path) -> list[Any]:
     return [inputs, "--engine", "local", "--workers", "2", "--output", out]
 
 
-def test_a_worker_that_is_killed_loses_nothing(model: Path, inputs: Path, tmp_path: Path) -> None:
+def test_workers_that_are_killed_lose_nothing(model: Path, inputs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    (inputs / "broken.parquet").write_bytes(b"PAR1 and no more")
+    (inputs / "z-broken.parquet").write_bytes(b"PAR1 and no more")
     process = cases.start(model, *flags(inputs, out))
     driver = psutil.Process(process.pid)
-    wait_for(lambda: cases.killed_within_a_shard(workers(driver), out, set()), process)
+    wait_for(lambda: cases.killed_within_a_shard(workers(driver), out, set(), kill=2), process)
     status, said = cases.finish(process)
     assert status == 2, said
     assert "its process died; attempt 2 did it" in said
-    assert said.count("broken.parquet: this is not a Parquet file, or it is broken") == 1
+    assert said.count("z-broken.parquet: this is not a Parquet file, or it is broken") == 1
     assert f"{len(SIZES)} of {len(SIZES) + 1} shards are done" in said
     assert "Traceback" not in said
     assert found_in(outputs(out)) == expected(NestedNER.from_pretrained(model).eval(), SIZES)
@@ -92,7 +92,7 @@ def test_workers_that_die_before_they_begin_are_given_up(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "_work", _die)
-    shard = Shard("a.parquet", str(tmp_path / "a.parquet"), "", 0, "parquet", "parquet")
+    shard = Shard(str(tmp_path / "a.parquet"), "parquet", "a.parquet", 0, "")
     with pytest.raises(EngineError, match=r"end before they have begun \(exit status 7\).*fewer --workers"):
         list(processes.engine(2)(job(model, tmp_path), [shard], Watch([shard])))
 
