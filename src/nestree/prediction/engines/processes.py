@@ -69,7 +69,8 @@ def _do(workers: int, job: Job, shards: Sequence[Shard], watch: Watch) -> Genera
 def _with_news(seats: Sequence[_Seat]) -> list[_Seat]:
     """Those whose worker has something to say, or is dead."""
     by_pipe = {seat.pipe: seat for seat in seats}
-    return [by_pipe[one] for one in wait(list(by_pipe)) if isinstance(one, Connection)]
+    ready: list[Any] = wait(list(by_pipe))
+    return [by_pipe[one] for one in ready]
 
 
 @contextmanager
