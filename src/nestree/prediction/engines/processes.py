@@ -30,6 +30,8 @@ from nestree.prediction.engines.work import Job, Worker
 READY, RUNNING, DONE, FAULT = "ready", "running", "done", "fault"
 PATIENCE = 10.0
 """Seconds that workers have to clean up when they are stopped."""
+_WISH = threading.Event()
+"""In a worker: it is to end."""
 
 
 def engine(workers: int) -> Engine:
@@ -163,11 +165,14 @@ def _work(pipe: Connection, number: int, job: Job, threads: int) -> None:
 
 
 def _tell(pipe: Connection, name: str, documents: int) -> None:
+    if _WISH.is_set():  # and Python dropped the error, as it came within a destructor
+        raise KeyboardInterrupt
     pipe.send((RUNNING, (name, documents)))
 
 
 def _stop(number: int, frame: Any) -> None:
     """Ends a worker in good order: what it has begun is taken away."""
+    _WISH.set()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
 
