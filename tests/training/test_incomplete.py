@@ -14,7 +14,7 @@ import torch
 from nestree.crf import Doubts, TreeCRF
 from nestree.data import Admissible, Document, Entity, Report, returned, write
 from nestree.data.errors import DataError
-from nestree.model.ner import _local_loss
+from nestree.model.local import local_loss
 from nestree.training import load_part, prepare, train
 from nestree.training.data import label_shift
 from nestree.training.incomplete import Ground, judged, parts_of
@@ -316,11 +316,11 @@ def test_the_local_loss_adds_up_what_is_open(tmp_path: Path) -> None:
     plain = model.observed(spans, lengths)
     scores = torch.randn(2, 4, 4, 3, dtype=torch.float64)
     same = model.observed(spans, lengths, sets=closed, doubts=[Doubts(0), Doubts(0)])
-    assert _local_loss(scores, same, 2).item() == pytest.approx(_local_loss(scores, plain, 2).item())
+    assert local_loss(scores, same, 2).item() == pytest.approx(local_loss(scores, plain, 2).item())
     opened = model.observed(spans, lengths, sets=((0.5, 0.25, 1.0),), doubts=[None, Doubts(-1, (), ((3, 3, 0),))])
     chances = scores[1, 3, 3].softmax(0)
     gain = (0.5 * chances[0] + 0.25 * chances[1] + chances[2]).log() - chances[2].log()
-    assert _local_loss(scores, opened, 2).item() == pytest.approx((_local_loss(scores, plain, 2) - gain / 2).item())
+    assert local_loss(scores, opened, 2).item() == pytest.approx((local_loss(scores, plain, 2) - gain / 2).item())
 
 
 # --- Training ---

@@ -2,6 +2,7 @@
 
 from nestree.model.config import ModelConfig
 from nestree.model.errors import ModelError
-from nestree.model.ner import NestedNER, Node, Span, Steps
+from nestree.model.ner import NestedNER
+from nestree.model.spans import Node, Span, Steps
 
 __all__ = ["ModelConfig", "ModelError", "NestedNER", "Node", "Span", "Steps"]

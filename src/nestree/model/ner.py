@@ -2,93 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor, nn
 
 from nestree.crf import Doubts, PartialTrees, TreeCRF, normalize_potentials
 from nestree.crf.kernels import later
-from nestree.crf.kernels.codes import REJECTED, mask_scores, span_grid
+from nestree.crf.kernels.codes import span_grid
 from nestree.model.alternatives import Tree, best_trees
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import limit_of, load
 from nestree.model.folder import ENCODER as ENCODER
 from nestree.model.folder import SETTINGS as SETTINGS
 from nestree.model.folder import WEIGHTS as WEIGHTS
+from nestree.model.local import local_loss
 from nestree.model.packed import packed_products
 from nestree.model.pieces import Batch, Pieces
 from nestree.model.saved import Saved
 from nestree.model.scorer import SpanScorer
+from nestree.model.spans import Chosen, Node, Span, Steps, Thresholds
 
 if TYPE_CHECKING:
     from nestree.prediction.results import Prediction
-
-
-Thresholds = Sequence[float | None] | None
-Found = TypeVar("Found")
-
-
-class Span(NamedTuple):
-    """A predicted entity: words ``[start, end)``, label, and the exact marginal probability of both."""
-
-    start: int
-    end: int
-    label: str
-    score: float
-
-
-class Node(NamedTuple):
-    """A node of a predicted tree: words ``[start, end)``, entity label or None if it is latent, and its probability."""
-
-    start: int
-    end: int
-    label: str | None
-    score: float
-
-
-@dataclass(frozen=True)
-class Steps(Generic[Found]):
-    """How something is found in a batch, in two steps.
-
-    Attributes:
-        ask: gives a device its work, and does not wait for it.
-        make: waits, and makes of what was computed what was to be found in each sentence.
-    """
-
-    ask: Callable[[Batch], Any]
-    make: Callable[[Any], list[list[Found]]]
-
-    def __call__(self, batch: Batch) -> list[list[Found]]:
-        """Both, one after the other."""
-        return self.make(self.ask(batch))
-
-
-class _Chosen(NamedTuple):
-    """Labelled spans that were chosen, scores of all, and what is to be looked at before any of it is believed.
-
-    Shape: ``[batch, n, n, label]`` both
-    """
-
-    chosen: Tensor
-    scores: Tensor
-    checks: list[Callable[[], None]]
-
-    def by_sentence(self, labels: Sequence[Any]) -> list[list[Span]]:
-        """What was chosen, outer ones first. This waits for a GPU."""
-        for check in self.checks:
-            check()
-        places = torch.nonzero(self.chosen)
-        found: list[list[Span]] = [[] for _ in range(len(self.chosen))]
-        rows = zip(places.tolist(), self.scores[tuple(places.T)].tolist(), strict=True)
-        for (sentence, start, last, label), score in rows:
-            found[sentence].append(Span(start, last + 1, labels[label], score))
-        return [sorted(one, key=lambda span: (span.start, -span.end)) for one in found]
 
 
 class NestedNER(Saved):
@@ -162,7 +102,7 @@ class NestedNER(Saved):
         """What training makes small, the mean over sentences. Shape: ``[]``."""
         scores = self(batch)
         if self.config.loss == "local":
-            return _local_loss(self._shifted(scores), observed, len(self.config.labels))
+            return local_loss(self._shifted(scores), observed, len(self.config.labels))
         return self.losses(scores, batch.lengths, observed).mean()
 
     def losses(self, scores: Tensor, lengths: Tensor, observed: PartialTrees) -> Tensor:
@@ -234,7 +174,7 @@ class NestedNER(Saved):
         """:meth:`decode` in two steps."""
 
         @torch.inference_mode()
-        def ask(batch: Batch) -> _Chosen:
+        def ask(batch: Batch) -> Chosen:
             batch = batch.to(self.device)
             return self._decided(self.potentials(batch), batch.lengths, thresholds)
 
@@ -246,10 +186,10 @@ class NestedNER(Saved):
         return self._spans(self._decided(scores, lengths.to(scores.device), thresholds))
 
     @torch.inference_mode()
-    def _spans(self, chosen: _Chosen) -> list[list[Span]]:
+    def _spans(self, chosen: Chosen) -> list[list[Span]]:
         return chosen.by_sentence(self.config.single_labels)
 
-    def _decided(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> _Chosen:
+    def _decided(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> Chosen:
         def choose() -> tuple[Tensor, Tensor]:
             if self.config.loss == "local":
                 return self._chosen_locally(scores, lengths, thresholds)
@@ -258,7 +198,7 @@ class NestedNER(Saved):
             return self._chosen(crf, marginals, thresholds), marginals
 
         (chosen, marginals), checks = later.collecting(choose)
-        return _Chosen(chosen, marginals, checks)
+        return Chosen(chosen, marginals, checks)
 
     def _of_single_labels(self, probabilities: Tensor) -> Tensor:
         """Probabilities of entity labels, those of joined ones added up for each label that they hold.
@@ -316,7 +256,7 @@ class NestedNER(Saved):
         self._require_trees()
 
         @torch.inference_mode()
-        def ask(batch: Batch) -> _Chosen:
+        def ask(batch: Batch) -> Chosen:
             batch = batch.to(self.device)
             return self._decided_trees(self.potentials(batch), batch.lengths, thresholds)
 
@@ -329,11 +269,11 @@ class NestedNER(Saved):
         return self._nodes(self._decided_trees(scores, lengths.to(scores.device), thresholds))
 
     @torch.inference_mode()
-    def _nodes(self, chosen: _Chosen) -> list[list[Node]]:
+    def _nodes(self, chosen: Chosen) -> list[list[Node]]:
         found = chosen.by_sentence((*self.config.single_labels, None))
         return [[Node(*one) for one in of_sentence] for of_sentence in found]
 
-    def _decided_trees(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> _Chosen:
+    def _decided_trees(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> Chosen:
         def choose() -> tuple[Tensor, Tensor]:
             crf = TreeCRF(scores, lengths)
             marginals = self._of_single_labels(crf.marginals)
@@ -349,7 +289,7 @@ class NestedNER(Saved):
             return found, torch.cat([marginals, latent[..., None]], -1)
 
         (found, weights), checks = later.collecting(choose)
-        return _Chosen(found, weights, checks)
+        return Chosen(found, weights, checks)
 
     @torch.inference_mode()
     def best_trees(self, batch: Batch, k: int) -> list[list[Tree]]:
@@ -459,32 +399,6 @@ def at_rest(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train()
-
-
-def _local_loss(scores: Tensor, observed: PartialTrees, entity_labels: int) -> Tensor:
-    """One softmax per span: entities their label, all other spans the first latent label; the mean over sentences.
-
-    Where annotation leaves several labels open, their probabilities are added up, by their weights.
-    """
-    if observed.sets is not None:
-        return _local_loss_of_sets(scores, observed)
-    codes = observed.codes.to(scores.device).long()
-    n = codes.shape[1]
-    grid = torch.ones(n, n, dtype=torch.bool, device=codes.device).triu()
-    grid = grid & (torch.arange(n, device=codes.device) < observed.lengths.to(codes.device)[:, None, None])
-    targets = torch.where(codes >= 0, codes, entity_labels).masked_fill(~grid, -100)
-    total = nn.functional.cross_entropy(scores.flatten(0, 2), targets.flatten(), ignore_index=-100, reduction="sum")
-    return total / len(codes)
-
-
-def _local_loss_of_sets(scores: Tensor, observed: PartialTrees) -> Tensor:
-    mask, entity_labels = observed.mask(), observed.entity_labels
-    label = torch.arange(mask.shape[3], device=mask.device)
-    mask = torch.where((observed.codes == REJECTED)[..., None], (label == entity_labels).to(mask.dtype), mask)
-    mask = mask * (label <= entity_labels)  # as without sets, of the latent labels the first one counts
-    grid = span_grid(observed.lengths, mask.shape[1])
-    allowed = mask_scores(scores, mask).logsumexp(-1)
-    return torch.where(grid, scores.logsumexp(-1) - allowed, 0.0).sum() / len(mask)
 
 
 @lru_cache(maxsize=64)

@@ -11,8 +11,8 @@ from torch import Tensor
 from nestree.crf import TreeCRF
 from nestree.crf.kernels.codes import span_grid
 from nestree.model import NestedNER, Span
-from nestree.model.ner import Thresholds
 from nestree.model.pieces import Batch
+from nestree.model.spans import Thresholds
 from nestree.prediction.reading import merged
 
 By = Literal["tree", "entities"]
