@@ -1,18 +1,24 @@
 """Prediction on a GPU: what trees add to the encoder's time, and how busy the host keeps the GPU.
 
     python -m benchmarks.predict_gpu MODEL dev.data
+    python -m benchmarks.predict_gpu MODEL dev.data --only trained --precisions fp32 --shared 2,4
 
 Beside a trained model, encoders of the shape of BERT-base and BERT-large with random weights. Decoding is timed on
 batches of 64 as the corpus has them, as the GPU's own time (CUDA events around many runs, Python left behind). `busy`
 is the time in which some kernel runs (by the profiler, for the corpus once) over the time of the clock (without it, as
 it slows the host down) for a stream of sentences, the corpus several times over, from words to entities.
+
+`--shared` has several processes predict at once on one GPU, each as many sentences; how busy that keeps the GPU is then
+what `nvidia-smi` says, the median of samples from the time when all of them were at work.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -124,25 +130,88 @@ def measure(name: str, model: NestedNER, documents: list[Document], how: str, ti
     }
 
 
+def shared(folder: Path, data: Path, processes: int, seconds: float = 8.0) -> dict[str, Any]:
+    """Sentences per second of several processes at once, and how busy they keep the GPU."""
+    ask = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+    with tempfile.TemporaryDirectory() as place:
+        gate = Path(place, "go")
+        command = [sys.executable, "-m", "benchmarks.predict_gpu", str(folder), str(data), "--part", str(gate)]
+        parts = [
+            subprocess.Popen([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
+            for _ in range(processes)
+        ]
+        while len(list(gate.parent.glob("ready-*"))) < processes:
+            if any(one.poll() for one in parts):
+                raise RuntimeError("one of the processes failed")
+            time.sleep(0.1)
+        gate.touch()
+        began = time.perf_counter()
+        samples = []
+        while time.perf_counter() - began < seconds:
+            asked = subprocess.run(ask, capture_output=True, text=True, check=True)
+            if 0.25 * seconds < time.perf_counter() - began < 0.9 * seconds:
+                samples.append(float(asked.stdout.split()[0]) / 100)
+            time.sleep(0.3)
+        rates = [float(one.communicate()[0].split()[-1]) for one in parts]
+    return {"processes": processes, "sentences_per_second": round(sum(rates)), "busy": statistics.median(samples)}
+
+
+def part(folder: Path, documents: list[Document], gate: Path, seconds: float) -> None:
+    """One of several processes: waits until all are ready, predicts for some time, and prints sentences per second."""
+    import os
+
+    model = NestedNER.from_pretrained(folder).cuda().eval()
+    for _ in range(3):
+        sum(1 for _ in annotate(model, documents))
+    Path(gate.parent, f"ready-{os.getpid()}").touch()
+    while not gate.exists():
+        time.sleep(0.01)
+    began, done = time.perf_counter(), 0
+    for _ in annotate(model, chain.from_iterable(repeat(documents))):
+        done += 1
+        if not done % 64 and time.perf_counter() - began > seconds:
+            break
+    print(done / (time.perf_counter() - began))
+
+
 def main() -> None:
     """Measures, prints and writes JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("data", type=Path)
     parser.add_argument("--times", type=int, default=8, help="how often the corpus goes through (8)")
+    parser.add_argument("--only", default="", help="one of the encoders: trained, BERT-base or BERT-large")
+    parser.add_argument("--precisions", default="fp32,bf16")
+    parser.add_argument("--shared", default="", help="numbers of processes that share the GPU: 2,4")
+    parser.add_argument("--part", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each such number (8)")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("there is no NVIDIA GPU here, or this build of torch cannot use it")
     documents = [one for one in read(options.data) if one.words]
-    content = {"environment": environment(), "sentences": len(documents), "times": options.times, "batch": 64}
+    if options.part:
+        part(options.model, documents, options.part, options.seconds)
+        return
+    content: dict[str, Any] = {
+        "environment": environment(),
+        "sentences": len(documents),
+        "times": options.times,
+        "batch": 64,
+    }
     rows: list[dict[str, Any]] = []
     for name, model in models(options.model):
-        for how in ("fp32", "bf16"):
+        if options.only not in ("", name):
+            continue
+        for how in options.precisions.split(","):
             rows.append(measure(name, model, documents, how, options.times))
             print(rows[-1], file=sys.stderr)
             where = write_json("predict-cuda", {**content, "rows": rows})
         model.cpu()
     print(table(rows, COLUMNS))
+    if options.shared:
+        together = [shared(options.model, options.data, int(one), options.seconds) for one in options.shared.split(",")]
+        where = write_json("predict-cuda", {**content, "rows": rows, "shared": together})
+        print(table(together, ["processes", "sentences_per_second", "busy"]))
     print(f"written to {where}")
 
 
