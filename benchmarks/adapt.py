@@ -10,7 +10,8 @@ plain models are shared, unless ``--train`` changes them:
     ... --name lr --adapt "--lr 3e-4 --epochs 60"        # flags of nestree adapt, train (--train) and distil (--distil)
 
 ``measure`` writes ``benchmarks/results/adapt-CORPUS-ENCODER[-NAME].json`` and prints the table: dev F1, mean ± standard
-deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds.
+deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds. Kinds
+of which ``--work`` holds nothing stay in that file as an earlier call left them.
 
 Time, estimated and not measured: experiments/results has 87 to 127 s for a MiniLM run on GENIA on an H200, so that all
 stages with 5 seeds and 3 students, 6 side by side, should take two or three calls of ``--seconds 540``; MPNet-base
@@ -67,7 +68,7 @@ class Plan:
         elif stage in ("plain", "adapted"):
             found = [self._train(stage, seed) for seed in self.seeds(stage)]
         elif stage == "combine":
-            found = [self._combine(kind) for kind in ("plain", "adapted")]
+            found = [self._combine(kind) for kind in ("plain", "adapted") if self._all_there(kind)]
         elif stage == "distil":
             found = [self._distil(seed) for seed in self.seeds("student")]
         return [
@@ -97,6 +98,9 @@ class Plan:
         command = ["train", str(self.corpus.train), "--dev", str(self.corpus.dev), "--output", str(folder)]
         flags = ["--config", str(config), *shlex.split(self.options.train), "--resume"]
         return folder.name, [*command, *flags], RunFolder(folder).result() is not None
+
+    def _all_there(self, kind: str) -> bool:
+        return all((self.folder(kind, seed) / "nestree.json").is_file() for seed in self.seeds(kind))
 
     def _combine(self, kind: str) -> tuple[str, list[str], bool]:
         folder = self.folder(f"{kind}-ensemble")
@@ -155,6 +159,12 @@ def _measure(folder: Path, dev: Path, device: str) -> dict[str, Any]:
         "training_seconds": ran.get("seconds"),
         "per_sentence": counts.packed(gold, predicted),
     }
+
+
+def with_earlier(found: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
+    """What was found, and of an earlier call what is not there any more."""
+    kinds = {kind: found["kinds"][kind] or earlier["kinds"].get(kind, []) for kind in KINDS}
+    return {"encoder": found["encoder"] or earlier["encoder"], "kinds": kinds}
 
 
 def table(found: dict[str, Any]) -> list[str]:
@@ -220,6 +230,8 @@ def main() -> None:
         found = plan.measured()
         suffix = "" if options.name == "usual" else f"-{options.name}"
         target = RESULTS / f"adapt-{options.corpus}-{options.encoder_name}{suffix}.json"
+        if target.is_file():
+            found = with_earlier(found, json.loads(target.read_text()))
         target.write_text(json.dumps(found, indent=1) + "\n")
         print("\n".join([*table(found), f"written to {target}"]))
 
