@@ -10,8 +10,8 @@ plain models are shared, unless ``--train`` changes them:
     ... --name lr --adapt "--lr 3e-4 --epochs 60"        # flags of nestree adapt, train (--train) and distil (--distil)
 
 ``measure`` writes ``benchmarks/results/adapt-CORPUS-ENCODER[-NAME].json`` and prints the table: dev F1, mean ± standard
-deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds. Kinds
-of which ``--work`` holds nothing stay in that file as an earlier call left them.
+deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds.
+Kinds of which ``--work`` holds nothing stay in that file as an earlier call left them.
 
 Time, estimated and not measured: experiments/results has 87 to 127 s for a MiniLM run on GENIA on an H200, so that all
 stages with 5 seeds and 3 students, 6 side by side, should take two or three calls of ``--seconds 540``; MPNet-base

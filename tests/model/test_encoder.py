@@ -13,12 +13,17 @@ import pytest
 import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from torch.overrides import TorchFunctionMode
 from transformers import (
+    AutoModel,
     BartConfig,
     BertConfig,
     BertForMaskedLM,
     BertModel,
     CanineConfig,
+    DistilBertConfig,
+    ElectraConfig,
+    MPNetConfig,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaModel,
@@ -32,7 +37,7 @@ from transformers.utils import logging as transformers_logging
 
 from nestree.encoders import EMBEDDED, resolve
 from nestree.model import ModelConfig, NestedNER, encoder
-from nestree.model.encoder import KnownMask, WordEncoder, limit_of, load, read_tokenizer
+from nestree.model.encoder import KnownMask, WordEncoder, limit_of, load, read_tokenizer, vectors
 from nestree.model.errors import ModelError, NoModelError
 from nestree.model.pieces import Pieces
 from tests.model.tiny import LABELS
@@ -332,3 +337,36 @@ def test_a_mask_of_which_it_is_known_what_it_leaves_out_changes_nothing(attentio
 def test_a_mask_is_not_asked_what_is_known() -> None:
     assert bool(KnownMask.of(torch.zeros(2, 3), True).bool().all())
     assert not KnownMask.of(torch.ones(2, 3), False).to(torch.bool).all()
+
+
+class Numbers(TorchFunctionMode):
+    """Counts tensors that are made of numbers of Python, which a GPU would have to be sent."""
+
+    made = 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, values: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        self.made += function is torch.tensor
+        return function(*values, **(options or {}))
+
+
+@pytest.mark.parametrize("settings", [BertConfig, RobertaConfig, MPNetConfig, DistilBertConfig, ElectraConfig])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_nothing_is_sent_to_a_gpu_while_it_is_recorded(
+    settings: Any, attention: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 16} if settings is DistilBertConfig else SMALL
+    kind = "eager" if settings is MPNetConfig else attention  # it has no other
+    model = AutoModel.from_config(settings(vocab_size=32, **names), attn_implementation=kind).eval()
+    pieces = torch.arange(3, 13).view(2, 5)
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    with torch.inference_mode():
+        expected = vectors(model, pieces, mask, full=False)
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)  # as transformers asks
+        monkeypatch.setattr(encoder, "is_recorded", lambda tensor: True)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        with Numbers() as numbers:
+            found = vectors(model, pieces, mask, full=False)
+    assert not numbers.made
+    assert torch.equal(found, expected)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
+from nestree.crf.kernels.later import is_recorded
 from nestree.encoders import EMBEDDED, resolve
 from nestree.model.errors import ModelError, first_line
 from nestree.model.hub import find_folder
@@ -254,6 +255,18 @@ class KnownMask(Tensor):
         return result
 
 
+class FilledNumbers(TorchFunctionMode):
+    """Within it, a tensor of one number is filled in where it is to be; a copy from the CPU cannot be recorded."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, values: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        options = options or {}
+        if function is torch.tensor and len(values) == 1 and isinstance(values[0], bool | int | float):
+            return torch.full((), values[0], **options)
+        return function(*values, **options)
+
+
 def vectors(model: nn.Module, pieces: Tensor, attention: Tensor, full: bool) -> Tensor:
     """Vectors of pieces in windows, to be read before the next call. Shape: ``[window, piece]`` both.
 
@@ -271,12 +284,13 @@ def vectors(model: nn.Module, pieces: Tensor, attention: Tensor, full: bool) -> 
 
 
 def _computed(model: nn.Module, pieces: Tensor, attention: Tensor, full: bool) -> Tensor:
-    if attention.is_cuda and not torch.cuda.is_current_stream_capturing():
+    if attention.is_cuda and not is_recorded(attention):
         attention = KnownMask.of(attention, full)
     # What these make by themselves, such as positions, they make where the rest is: to copy it would take a wait.
     kind = getattr(model.config, "model_type", None)
     here = pieces.device if kind in _MAKE_ON_CPU else nullcontext()
-    with sdpa_kernel(ATTENTION), here:
+    filled = FilledNumbers() if is_recorded(pieces) else nullcontext()
+    with sdpa_kernel(ATTENTION), here, filled:
         hidden: Tensor = model(input_ids=pieces, attention_mask=attention).last_hidden_state
     return hidden
 
