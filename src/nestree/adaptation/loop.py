@@ -30,6 +30,7 @@ from nestree.training.errors import TrainingError
 from nestree.training.journal import Lines
 from nestree.training.notes import Notes
 from nestree.training.optimizer import Update, make_optimizer, rate_factor, set_rates
+from nestree.training.recordings import recordings_for
 from nestree.training.saving import Saver, Stopwatch
 from nestree.training.stopping import stoppable, without_garbage
 
@@ -242,7 +243,7 @@ class Adapter:
         self.rounds = min(config.rounds, self.total)
         pieces = self.prepared.learned.total / self.steps.in_epoch
         self.pace = Pace(accelerator.device, pieces, self.steps.in_epoch, self.total, self.rounds)
-        recordings = machine.recordings_for(accelerator, self._notes, wanted=config.cuda_graphs)
+        recordings = recordings_for(accelerator, self._notes, wanted=config.cuda_graphs)
         self.learner = Learner(self.model, accelerator, self.steps, config.seed, self._notes, recordings)
         self.update = Update(self.model, self.optimizer, accelerator, config.clip, recordings)
         self._recent = torch.zeros((), device=accelerator.device)

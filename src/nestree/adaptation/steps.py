@@ -12,12 +12,12 @@ from torch import Tensor
 
 from nestree.adaptation.head import MaskedEncoder
 from nestree.adaptation.windows import Guesses, Windows
-from nestree.recordings import Recordings
 from nestree.threads import Ahead
 from nestree.training.attempts import Attempts
 from nestree.training.batching import AHEAD
 from nestree.training.errors import TrainingError
 from nestree.training.notes import Notes
+from nestree.training.recordings import Recordings
 
 SMALLER = "memory does not suffice for a batch: it goes in smaller parts from now on"
 

@@ -18,7 +18,6 @@ from nestree.encoders import EMBEDDED, resolve
 from nestree.model.errors import ModelError, first_line
 from nestree.model.hub import find_folder
 from nestree.model.pieces import Batch
-from nestree.model.replays import replays_of
 
 _FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors"]
 _WITH_OWN_ENCODER = ("t5", "mt5", "umt5")
@@ -268,22 +267,10 @@ class FilledNumbers(TorchFunctionMode):
 
 
 def vectors(model: nn.Module, pieces: Tensor, attention: Tensor, full: bool) -> Tensor:
-    """Vectors of pieces in windows, to be read before the next call. Shape: ``[window, piece]`` both.
+    """Vectors of pieces in windows. Shape: ``[window, piece]`` both, to ``[window, piece, hidden]``.
 
     ``full``: attention leaves nothing out.
-
-    Returns:
-        Shape: ``[window, piece, hidden]``, at least so many windows.
     """
-    replays = replays_of(model, pieces)
-    if replays is not None:
-        found = replays(model, lambda pieces, mask: _computed(model, pieces, mask, full=False), pieces, attention)
-        if found is not None:
-            return found
-    return _computed(model, pieces, attention, full)
-
-
-def _computed(model: nn.Module, pieces: Tensor, attention: Tensor, full: bool) -> Tensor:
     if attention.is_cuda and not is_recorded(attention):
         attention = KnownMask.of(attention, full)
     # What these make by themselves, such as positions, they make where the rest is: to copy it would take a wait.

@@ -14,7 +14,6 @@ from nestree.model import NestedNER, Steps
 from nestree.model.batching import by_cost, by_work
 from nestree.model.ner import at_rest
 from nestree.model.pieces import EIGHT, Batch, Cut
-from nestree.model.replays import forget
 from nestree.threads import Ahead
 
 AHEAD = 2048
@@ -23,8 +22,6 @@ FIRST, GROWTH = 16, 64
 """The same at the beginning, so that first results come soon, and how many times more after that."""
 WORDS_AHEAD = 65536
 """Words that are looked at together, if sentences are long."""
-MORE_ON_GPU = 4
-"""So many times more of both on a GPU, which likes large batches."""
 ALIKE = 0.85
 """On a GPU, sentences of a batch are at least so wide as a share of the widest, unless they are few."""
 A_BATCH = 40
@@ -90,10 +87,8 @@ def read(
         max_words: longer sentences are read in windows of so many words, of which a quarter overlap.
         merge: puts together what was found in the windows of a sentence; :func:`merged`, if None.
     """
-    on_cpu = model.device.type == "cpu"
-    together = _groups(sentences, 1 if on_cpu else MORE_ON_GPU)
-    groups: Iterator[_Group] = (_cut(model, some, max_words) for some in together)
-    if not on_cpu:  # a CPU has nothing to wait for
+    groups: Iterator[_Group] = (_cut(model, some, max_words) for some in _groups(sentences))
+    if model.device.type != "cpu":  # a CPU has nothing to wait for
         groups = Ahead(groups, 1, "nestree-reader")
     desk = _Desk(model, find)
     asked: deque[tuple[_Group, _Answers[Found]]] = deque()
@@ -199,7 +194,6 @@ class _Desk(Generic[Found]):
                 raise
             asked = None  # what the error holds on to is free again only after this
         if asked is None:
-            forget(self._model)
             self.finish()
             half = -(-len(numbers) // 2)
             self.ask(answers, numbers[:half])
@@ -232,15 +226,15 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-def _groups(sentences: Iterable[Sequence[str]], times: int) -> Iterator[list[Sequence[str]]]:
+def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
     waiting: list[Sequence[str]] = []
     words, most = 0, min(FIRST, AHEAD)
     for sentence in sentences:
         waiting.append(sentence)
         words += len(sentence)
-        if len(waiting) >= most or words >= times * WORDS_AHEAD:
+        if len(waiting) >= most or words >= WORDS_AHEAD:
             yield waiting
-            waiting, words, most = [], 0, min(GROWTH * most, times * AHEAD)
+            waiting, words, most = [], 0, min(GROWTH * most, AHEAD)
     if waiting:
         yield waiting
 

@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from nestree.model.replays import forget
-from nestree.recordings import Recordings
 from nestree.training import machine
 from nestree.training.errors import TrainingError
 from nestree.training.notes import Notes
+from nestree.training.recordings import Recordings
 
 Part = TypeVar("Part", bound=Sized)
 
@@ -75,7 +74,6 @@ class Attempts:
             for weight in self._model.parameters():
                 weight.grad = None
             if lacks_memory:
-                forget(self._model)
                 if self._accelerator.device.type == "cuda":
                     torch.cuda.empty_cache()
                 parts = smaller(parts)

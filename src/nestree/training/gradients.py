@@ -12,13 +12,13 @@ from torch import Tensor
 from nestree.crf import PartialTrees
 from nestree.model import NestedNER
 from nestree.model.pieces import Batch
-from nestree.recordings import Recordings
 from nestree.training.attempts import Attempts
 from nestree.training.batching import Loader, Part, Step
 from nestree.training.config import TrainConfig
 from nestree.training.errors import TrainingError
 from nestree.training.notes import Notes
 from nestree.training.objective import Objective
+from nestree.training.recordings import Recordings
 
 
 class Gradients:

@@ -29,6 +29,7 @@ from nestree.training.notes import Notes
 from nestree.training.objective import Objective
 from nestree.training.optimizer import Average, Update, make_optimizer, rate_factor, rates_of, set_rates
 from nestree.training.progress import EpochResult, Progress, Silent
+from nestree.training.recordings import recordings_for
 from nestree.training.reporting import report_run
 from nestree.training.saving import Saver, Stopwatch
 from nestree.training.state import Result, State
@@ -250,7 +251,7 @@ class Trainer:
         self.dev = Dev(self.model, self.corpus.dev.documents, accelerator)
         self.steps = config.epochs * self.loader.steps
         wanted = config.cuda_graphs and self.objective.recordable
-        recordings = machine.recordings_for(accelerator, self._notes, wanted=wanted)
+        recordings = recordings_for(accelerator, self._notes, wanted=wanted)
         self.gradients = Gradients(
             self.model, accelerator, self.loader, config, self._notes, recordings, self.objective
         )

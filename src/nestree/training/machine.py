@@ -13,9 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nestree import __version__
-from nestree.recordings import Recordings
 from nestree.training.errors import TrainingError
-from nestree.training.notes import Notes
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "numpy", "triton")
 
@@ -55,20 +53,6 @@ def start(config: Place) -> Any:
     if config.deterministic and accelerator.device.type == "cuda":
         _vouch_for_cublas(accelerator.device)
     return accelerator
-
-
-def recordings_for(accelerator: Any, notes: Notes, *, wanted: bool) -> Recordings | None:
-    """Recordings, if they are wanted and possible.
-
-    With a scaler, as for fp16, they are not: the factor of the loss is kept elsewhere and changes.
-    """
-    if accelerator.device.type != "cuda" or accelerator.scaler or not wanted:
-        return None
-
-    def cannot(why: str) -> None:
-        notes("recording", f"this encoder cannot be recorded for the GPU, so steps take longer ({why})")
-
-    return Recordings(accelerator.device, cannot)
 
 
 def _vouch_for_cublas(device: torch.device) -> None:

@@ -21,7 +21,7 @@ class Objective:
     """The loss of a model. Others override what they need.
 
     Attributes:
-        recordable: whether the work of a step can be recorded for a GPU (:mod:`nestree.recordings`).
+        recordable: whether the work of a step can be recorded for a GPU (:mod:`nestree.training.recordings`).
     """
 
     recordable = True

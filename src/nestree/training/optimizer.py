@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from nestree.recordings import Recordings
+from nestree.training.recordings import Recordings
 
 
 class Rates(Protocol):

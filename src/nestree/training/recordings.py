@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from nestree.training.notes import Notes
 
 Input = Tensor | float
 Work = Callable[..., Tensor | None]
@@ -19,6 +22,20 @@ Work = Callable[..., Tensor | None]
 
 MOST = 64
 """Recordings that are kept. What is rarer is computed kernel by kernel."""
+
+
+def recordings_for(accelerator: Any, notes: Notes, *, wanted: bool) -> Recordings | None:
+    """Recordings, if they are wanted and possible.
+
+    With a scaler, as for fp16, they are not: the factor of the loss is kept elsewhere and changes.
+    """
+    if accelerator.device.type != "cuda" or accelerator.scaler or not wanted:
+        return None
+
+    def cannot(why: str) -> None:
+        notes("recording", f"this encoder cannot be recorded for the GPU, so steps take longer ({why})")
+
+    return Recordings(accelerator.device, cannot)
 
 
 class Recordings:
@@ -45,42 +62,19 @@ class Recordings:
         self._kept: dict[Hashable, _Recording] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
-    def has(self, key: Hashable) -> bool:
-        """Whether there is a recording."""
-        return key in self._kept
-
-    def run(self, key: Hashable, work: Work, *inputs: Input, checked: float | None = None) -> Tensor | None:
+    def run(self, key: Hashable, work: Work, *inputs: Input) -> Tensor | None:
         """Does some work; what it returns is to be read before the next work is run.
 
         Args:
             key: tells work apart; the same key means the same work on inputs of the same shapes.
             work: what to do.
-            inputs: tensors, anywhere, and numbers, which the work may get as tensors. Later ones may have fewer rows
-                than those that were recorded: the rows that are missing are as they were before.
-            checked: before a recording is used, its result is compared with what is computed without it, and may
-                differ by so much of the largest number. For work that changes nothing.
+            inputs: tensors, anywhere, and numbers, which the work may get as tensors.
         """
         if self._works and self._met[key] and key not in self._kept and len(self._kept) < MOST:
             self._record(key, work, inputs)
-            if checked is not None and key in self._kept:
-                self._check(key, self._at_once(work, inputs), checked, inputs)
         self._met[key] += 1
         if key in self._kept:
             return self._kept[key].run(inputs)
-        return self._at_once(work, inputs)
-
-    def _check(self, key: Hashable, expected: Tensor | None, tolerance: float, inputs: tuple[Input, ...]) -> None:
-        """Records nothing any more if this recording gives something else."""
-        found = self._kept[key].run(inputs)
-        assert found is not None
-        assert expected is not None
-        if not bool((found - expected).abs().max() <= tolerance * expected.abs().max()):
-            self._works = False
-            self._kept.clear()
-            self._cannot("a recording computes something else")
-
-    def _at_once(self, work: Work, inputs: tuple[Input, ...]) -> Tensor | None:
-        """Kernel by kernel."""
         # On the stream that records: what kernels get ready at their first call, they have to get ready there.
         here = torch.cuda.current_stream(self._device)
         self._stream.wait_stream(here)
@@ -134,8 +128,7 @@ class _Recording:
     def run(self, inputs: tuple[Input, ...]) -> Tensor | None:
         for mine, given in zip(self.own, inputs, strict=True):
             if isinstance(given, Tensor):
-                there = mine if mine.shape == given.shape else mine[: len(given)]
-                there.copy_(given, non_blocking=True)
+                mine.copy_(given, non_blocking=True)
             else:
                 mine.fill_(given)
         self.graph.replay()
