@@ -18,6 +18,7 @@ from nestree.encoders import EMBEDDED, resolve
 from nestree.model.errors import ModelError, first_line
 from nestree.model.hub import find_folder
 from nestree.model.pieces import Batch
+from nestree.model.unpadded import unpadded
 
 _FILES = ["*.json", "*.txt", "*.model", "model.safetensors", "model-*.safetensors"]
 _WITH_OWN_ENCODER = ("t5", "mt5", "umt5")
@@ -271,6 +272,10 @@ def vectors(model: nn.Module, pieces: Tensor, attention: Tensor, full: bool) -> 
 
     ``full``: attention leaves nothing out.
     """
+    quick = unpadded(model, pieces)
+    if quick is not None:
+        with torch._C.DisableTorchFunction(), sdpa_kernel(ATTENTION):
+            return quick(pieces, attention, full)
     if attention.is_cuda and not is_recorded(attention):
         attention = KnownMask.of(attention, full)
     # What these make by themselves, such as positions, they make where the rest is: to copy it would take a wait.

@@ -56,11 +56,6 @@ class PackedWeights:
             if isinstance(dense, nn.Linear) and _is_product_and_gelu(part):
                 self._activated[dense.weight] = True
 
-    def usable(self, pieces: Tensor) -> bool:
-        """Whether anything is gained for what is read here and now."""
-        wanted = pieces.device.type == "cpu" and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
-        return wanted and not torch.compiler.is_compiling() and is_there()
-
     def layout(self, weight: Tensor) -> Tensor | None:
         """A weight as oneDNN likes it; None: it is not one of the model's."""
         if weight not in self._known or weight.is_inference():  # of which nobody knows whether they have changed
@@ -84,7 +79,13 @@ def packed_products(model: nn.Module, pieces: Tensor) -> AbstractContextManager[
     weights = _OF_MODELS.get(model)
     if weights is None:
         weights = _OF_MODELS[model] = PackedWeights(model)
-    return PackedProducts(weights) if weights.usable(pieces) else nullcontext()
+    return PackedProducts(weights) if usable(pieces) else nullcontext()
+
+
+def usable(pieces: Tensor) -> bool:
+    """Whether anything is gained for what is read here and now."""
+    wanted = pieces.device.type == "cpu" and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+    return wanted and not torch.compiler.is_compiling() and is_there()
 
 
 class PackedProducts(TorchFunctionMode):
@@ -129,8 +130,7 @@ class PackedProducts(TorchFunctionMode):
 def with_more_rows(words: Tensor) -> Tensor:
     """Words as rows, and some more below them, so that there are few numbers of rows. Shape: ``[row, hidden]``."""
     width, rows = words.shape[-1], _rows(words)
-    step = next(step for most, step in STEPS if rows <= most)
-    wanted = -(-rows // step) * step
+    wanted = more_rows(rows)
     if words.is_contiguous():
         behind = words.untyped_storage().nbytes() // words.element_size() - words.storage_offset()
         if behind >= wanted * width:  # there is something, as in our own results, and it does not matter what
@@ -138,6 +138,12 @@ def with_more_rows(words: Tensor) -> Tensor:
     padded = words.new_zeros(wanted, width)
     padded[:rows] = words.reshape(rows, width)
     return padded
+
+
+def more_rows(rows: int) -> int:
+    """So many rows or some more."""
+    step = next(step for most, step in STEPS if rows <= most)
+    return -(-rows // step) * step
 
 
 def _rows(words: Tensor) -> int:

@@ -14,6 +14,7 @@ from nestree.model import NestedNER, Steps
 from nestree.model.batching import by_cost, by_work
 from nestree.model.ner import at_rest
 from nestree.model.pieces import EIGHT, Batch, Cut
+from nestree.model.unpadded import is_unpadded
 from nestree.threads import Ahead
 
 AHEAD = 2048
@@ -24,8 +25,8 @@ WORDS_AHEAD = 65536
 """Words that are looked at together, if sentences are long."""
 ALIKE = 0.85
 """On a GPU, sentences of a batch are at least so wide as a share of the widest, unless they are few."""
-A_BATCH = 40
-"""On a CPU, a batch costs as much as so many pieces, besides those that are in it."""
+A_BATCH, A_BATCH_UNPADDED = 40, 100
+"""On a CPU, a batch costs as much as so many pieces of padding; without padding in most of the work, as so many."""
 UNDER_WAY = 6
 """Batches that a GPU was asked for, and not yet for its answers."""
 MAX_WORDS = 256
@@ -126,7 +127,7 @@ def batches_of(model: NestedNER, cuts: Sequence[Cut], budget: int | None = None)
     """Numbers of the sentences that are read together, in the order in which they are read best."""
     budget = budget or budget_for(model.device)
     if model.device.type == "cpu":
-        return by_cost(cuts, budget, A_BATCH)[::-1]
+        return by_cost(cuts, budget, A_BATCH_UNPADDED if is_unpadded(model) else A_BATCH)[::-1]
     batches = by_work(cuts, budget, ALIKE)
     return batches if model.device.type == "cuda" else batches[::-1]
 

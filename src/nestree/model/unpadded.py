@@ -1,0 +1,190 @@
+"""BERT on a CPU, without padding and in few steps.
+
+Sentences of a batch differ in length. All that a BERT does with single pieces, which is most of its work, is done here
+with those of all sentences in one row after the other; only attention needs them side by side. Where each layer of
+transformers takes some thirty calls through modules, this takes a dozen: for a single sentence, that is half the time.
+
+The weights are those of the model, laid out by :mod:`nestree.model.packed`. Encoders that are anything but a plain BERT
+are left to transformers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nestree.model import packed
+
+
+class Product:
+    """Products of words with one weight, or with several side by side; laid out anew when one of them has changed."""
+
+    def __init__(self, *parts: nn.Linear, gelu: bool = False) -> None:
+        self._parts = parts
+        self._gelu = gelu
+        self._seen: tuple[tuple[int, int], ...] = ()
+        self._layout: Tensor | None = None
+        self._bias: Tensor | None = None
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """And biases."""
+        return [one for part in self._parts for one in (part.weight, part.bias)]
+
+    def __call__(self, words: Tensor) -> Tensor:
+        """Shape: ``[row, hidden]`` to ``[row, other]``."""
+        seen = tuple((one._version, one.data_ptr()) for one in self.weights)
+        if self._layout is None or seen != self._seen:
+            weight = torch.cat([part.weight for part in self._parts]).detach()
+            self._bias = torch.cat([part.bias for part in self._parts]).detach()
+            self._layout, self._seen = torch.ops.mkldnn._reorder_linear_weight(weight, packed.ROWS), seen
+        return packed.product(words, self._layout, self._bias, gelu=self._gelu)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The parts of a layer, in the order in which they are used."""
+
+    heads: int
+    attended: Product
+    mixed: Product
+    norm: nn.LayerNorm
+    widened: Product
+    narrowed: Product
+    last_norm: nn.LayerNorm
+
+    def __call__(self, words: Tensor, rows: Rows) -> Tensor:
+        """Shape: ``[row, hidden]``."""
+        heads = rows.side_by_side(self.attended(words)).unflatten(-1, (3, self.heads, -1))
+        query, key, value = heads.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=rows.mask)
+        words = _normed(self.norm, self.mixed(rows.in_a_row(mixed.transpose(1, 2).flatten(2))), words)
+        return _normed(self.last_norm, self.narrowed(self.widened(words)), words)
+
+
+class Rows:
+    """Where the pieces of a batch are, side by side in windows and one after the other without padding.
+
+    Args:
+        attention: which places hold a piece. Shape: ``[window, piece]``
+        full: all of them do.
+    """
+
+    def __init__(self, attention: Tensor, full: bool) -> None:
+        self._shape = attention.shape
+        places = attention.flatten().nonzero()[:, 0] if not full else torch.arange(attention.numel())
+        self._places = places
+        # Some more, which come to nothing, so that there are few numbers of rows.
+        self.places = torch.cat([places, places.new_zeros(packed.more_rows(len(places)) - len(places))])
+        self.mask = None if full else attention.bool()[:, None, None]
+
+    def side_by_side(self, words: Tensor) -> Tensor:
+        """Shape: ``[row, hidden]`` to ``[window, piece, hidden]``."""
+        number = len(self._places)
+        if self.mask is None:
+            return words[:number].unflatten(0, self._shape)
+        padded = words.new_zeros(self._shape.numel(), words.shape[1])
+        return padded.index_copy_(0, self._places, words[:number]).unflatten(0, self._shape)
+
+    def in_a_row(self, words: Tensor) -> Tensor:
+        """Shape: ``[window, piece, hidden]`` to ``[row, hidden]``."""
+        return words.flatten(0, 1).index_select(0, self.places)
+
+
+class UnpaddedBert:
+    """What a BERT computes."""
+
+    def __init__(self, model: Any) -> None:
+        self._parts = tuple(model.modules())[1:]  # not the model, which is forgotten when nobody else holds it
+        self._embeddings = model.embeddings
+        self._layers = [_layer(one) for one in model.encoder.layer]
+
+    def is_of(self, parts: Sequence[nn.Module]) -> bool:
+        """Whether the model still has the same parts, and nobody looks on as they are used."""
+        same = len(parts) == len(self._parts) + 1 and all(map(operator.is_, parts[1:], self._parts))
+        return same and not any(one._forward_hooks or one._forward_pre_hooks for one in parts)
+
+    def __call__(self, pieces: Tensor, attention: Tensor, full: bool) -> Tensor:
+        """Vectors of pieces. Shape: ``[window, piece]`` both, to ``[window, piece, hidden]``."""
+        rows, own = Rows(attention, full), self._embeddings
+        positions = rows.places % pieces.shape[1]
+        words = functional.embedding(pieces.flatten()[rows.places], own.word_embeddings.weight)
+        words += own.token_type_embeddings.weight[0]
+        words += functional.embedding(positions, own.position_embeddings.weight)
+        words = _normed(own.LayerNorm, words)
+        for layer in self._layers:
+            words = layer(words, rows)
+        return rows.side_by_side(words)
+
+
+_OF_MODELS: WeakKeyDictionary[nn.Module, UnpaddedBert | None] = WeakKeyDictionary()
+
+
+_UNPADDED: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
+def is_unpadded(model: nn.Module) -> bool:
+    """Whether a model reads without padding on a CPU, all of its encoders; as it was when it was first asked."""
+    if model not in _UNPADDED:
+        encoders = [one for one in model.modules() if hasattr(one, "get_input_embeddings")]
+        plain = bool(encoders) and all(_is_plain_bert(one, tuple(one.modules())) for one in encoders)
+        _UNPADDED[model] = plain and packed.is_there()
+    return _UNPADDED[model]
+
+
+def unpadded(model: nn.Module, pieces: Tensor) -> UnpaddedBert | None:
+    """The same BERT without padding; None if it is none, or if that is of no use here and now."""
+    if not packed.usable(pieces) or model.training or type(model).__name__ != "BertModel":
+        return None
+    parts = tuple(model.modules())
+    found = _OF_MODELS.get(model)
+    if found is None or not found.is_of(parts):
+        found = UnpaddedBert(model) if _is_plain_bert(model, parts) else None
+        if found is not None and not found.is_of(parts):
+            return None
+        _OF_MODELS[model] = found
+    return found
+
+
+def _layer(one: Any) -> Layer:
+    attention = one.attention.self
+    return Layer(
+        attention.num_attention_heads,
+        Product(attention.query, attention.key, attention.value),
+        Product(one.attention.output.dense),
+        one.attention.output.LayerNorm,
+        Product(one.intermediate.dense, gelu=True),
+        Product(one.output.dense),
+        one.output.LayerNorm,
+    )
+
+
+def _normed(norm: nn.LayerNorm, words: Tensor, more: Tensor | None = None) -> Tensor:
+    if more is not None:
+        words = words.add_(more)
+    return functional.layer_norm(words, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+def _is_plain_bert(model: nn.Module, parts: Sequence[nn.Module]) -> bool:
+    """Whether it has the parts of a BERT of transformers, in float32, and no others."""
+    from transformers.activations import GELUActivation
+    from transformers.models.bert import modeling_bert as bert
+
+    names = ("Model", "Embeddings", "Encoder", "Layer", "Attention", "SelfAttention", "SelfOutput", "Intermediate")
+    known = {getattr(bert, f"Bert{name}", None) for name in (*names, "Output")}
+    known |= {nn.Linear, nn.LayerNorm, nn.Embedding, nn.Dropout, nn.ModuleList, GELUActivation}
+    settings: Any = model.config
+    if type(model) is not bert.BertModel or not {type(one) for one in parts} <= known or settings.is_decoder:
+        return False
+    weights = list(model.parameters())
+    small = sum(one.numel() for one in weights) * 4 <= packed.MOST_BYTES
+    simple = all(one.dtype == torch.float32 and not one.is_inference() for one in weights)
+    activations = [one for one in parts if isinstance(one, GELUActivation)]
+    return small and simple and bool(activations) and all(one.act is functional.gelu for one in activations)
