@@ -140,19 +140,23 @@ def shared(folder: Path, data: Path, processes: int, seconds: float = 8.0) -> di
             subprocess.Popen([*command, "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
             for _ in range(processes)
         ]
-        while len(list(gate.parent.glob("ready-*"))) < processes:
-            if any(one.poll() for one in parts):
-                raise RuntimeError("one of the processes failed")
-            time.sleep(0.1)
-        gate.touch()
-        began = time.perf_counter()
-        samples = []
-        while time.perf_counter() - began < seconds:
-            asked = subprocess.run(ask, capture_output=True, text=True, check=True)
-            if 0.25 * seconds < time.perf_counter() - began < 0.9 * seconds:
-                samples.append(float(asked.stdout.split()[0]) / 100)
-            time.sleep(0.3)
-        rates = [float(one.communicate()[0].split()[-1]) for one in parts]
+        try:
+            while len(list(gate.parent.glob("ready-*"))) < processes:
+                if any(one.poll() is not None for one in parts):
+                    raise SystemExit("one of the processes ended early")
+                time.sleep(0.1)
+            gate.touch()
+            began = time.perf_counter()
+            samples: list[float] = []
+            while not samples or time.perf_counter() - began < 0.9 * seconds:
+                asked = subprocess.run(ask, capture_output=True, text=True, check=True)
+                if time.perf_counter() - began > 0.25 * seconds:
+                    samples.append(float(asked.stdout.split()[0]) / 100)
+                time.sleep(0.3)
+            rates = [float(one.communicate()[0].split()[-1]) for one in parts]
+        finally:
+            for one in parts:
+                one.kill()
     return {"processes": processes, "sentences_per_second": round(sum(rates)), "busy": statistics.median(samples)}
 
 
@@ -180,7 +184,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("data", type=Path)
     parser.add_argument("--times", type=int, default=8, help="how often the corpus goes through (8)")
-    parser.add_argument("--only", default="", help="one of the encoders: trained, BERT-base or BERT-large")
+    parser.add_argument("--only", default="", choices=["", "trained", *SHAPES], help="one of the encoders")
     parser.add_argument("--precisions", default="fp32,bf16")
     parser.add_argument("--shared", default="", help="numbers of processes that share the GPU: 2,4")
     parser.add_argument("--part", type=Path, help=argparse.SUPPRESS)
@@ -205,12 +209,12 @@ def main() -> None:
         for how in options.precisions.split(","):
             rows.append(measure(name, model, documents, how, options.times))
             print(rows[-1], file=sys.stderr)
-            where = write_json("predict-cuda", {**content, "rows": rows})
+            where = write_json(f"predict-cuda{'-' if options.only else ''}{options.only}", {**content, "rows": rows})
         model.cpu()
     print(table(rows, COLUMNS))
     if options.shared:
         together = [shared(options.model, options.data, int(one), options.seconds) for one in options.shared.split(",")]
-        where = write_json("predict-cuda", {**content, "rows": rows, "shared": together})
+        where = write_json("predict-cuda-shared", {**content, "rows": rows, "shared": together})
         print(table(together, ["processes", "sentences_per_second", "busy"]))
     print(f"written to {where}")
 

@@ -36,7 +36,11 @@ SIZES: dict[str, Any] = {
 
 def bert(**settings: Any) -> Any:
     torch.manual_seed(1)
-    return BertModel(BertConfig(**{**SIZES, **settings}), add_pooling_layer=False).eval()
+    model = BertModel(BertConfig(**{**SIZES, **settings}), add_pooling_layer=False).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():  # biases and norms too: new ones do nothing
+            weight.normal_(mean=1.0 if name.endswith("LayerNorm.weight") else 0.0, std=0.2)
+    return model
 
 
 def windows(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,6 +49,11 @@ def windows(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
     torch.manual_seed(len(lengths))
     attention = (torch.arange(width) < torch.tensor(lengths)[:, None]).long()
     return torch.randint(5, 50, (len(lengths), width)) * attention, attention
+
+
+def reads(model: Any) -> bool:
+    with torch.inference_mode():
+        return unpadded(model, torch.empty(0)) is not None
 
 
 def both(model: Any, *lengths: int, monkeypatch: pytest.MonkeyPatch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -62,8 +71,7 @@ def both(model: Any, *lengths: int, monkeypatch: pytest.MonkeyPatch) -> tuple[to
 @pytest.mark.parametrize("lengths", [(1,), (7,), (7, 7), (3, 9, 1), (40, 2), (5,) * 33, tuple(range(1, 41))])
 def test_the_same_vectors(lengths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     model = bert()
-    with torch.inference_mode():
-        assert unpadded(model, torch.empty(0)) is not None
+    assert reads(model)
     own, theirs = both(model, *lengths, monkeypatch=monkeypatch)
     assert torch.allclose(own, theirs, atol=1e-5)
 
@@ -77,17 +85,43 @@ def test_no_matter_what_stands_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.allclose(together, alone, atol=1e-5)
 
 
-def test_weights_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
+NAMES = [
+    "embeddings.token_type_embeddings.weight",
+    "encoder.layer.0.attention.self.query.bias",
+    "encoder.layer.0.attention.self.key.weight",
+    "encoder.layer.0.attention.self.value.bias",
+    "encoder.layer.0.attention.output.LayerNorm.bias",
+    "encoder.layer.1.attention.output.dense.bias",
+    "encoder.layer.1.intermediate.dense.weight",
+    "encoder.layer.1.output.dense.bias",
+    "encoder.layer.1.output.LayerNorm.weight",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("in_place", [True, False])
+def test_weights_that_change(name: str, in_place: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     model = bert()
-    both(model, 4, 6, monkeypatch=monkeypatch)
+    before, _ = both(model, 4, 6, monkeypatch=monkeypatch)
+    weight = model.get_parameter(name)
     with torch.no_grad():
-        model.encoder.layer[0].attention.self.key.weight.mul_(3)
-        model.encoder.layer[1].output.dense.bias.add_(1)
-        model.encoder.layer[1].output.LayerNorm.weight.add_(1)
-        model.embeddings.token_type_embeddings.weight.add_(1)
-    model.encoder.layer[0].intermediate.dense.weight.data = torch.randn(64, 32)
+        if in_place:
+            weight.add_(torch.randn_like(weight))
+        else:
+            weight.data = torch.randn_like(weight)
+    assert reads(model)
     own, theirs = both(model, 4, 6, monkeypatch=monkeypatch)
     assert torch.allclose(own, theirs, atol=1e-5)
+    assert not torch.allclose(own, before, atol=1e-3)
+
+
+def test_weights_of_another_type_are_left_to_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = bert()
+    both(model, 4, 6, monkeypatch=monkeypatch)
+    own, theirs = both(model.double(), 4, 6, monkeypatch=monkeypatch)
+    assert own.dtype == torch.float64
+    assert torch.equal(own, theirs)
+    assert reads(model.float())
 
 
 def test_parts_that_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,12 +142,30 @@ def test_who_looks_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     model = bert()
     both(model, 4, 6, monkeypatch=monkeypatch)
     seen: list[int] = []
-    hook = model.encoder.layer[0].output.register_forward_hook(lambda *_: seen.append(1))
+    of_part = model.encoder.layer[0].output.register_forward_hook(lambda *_: seen.append(1))
+    assert not reads(model)
     with torch.inference_mode():
         vectors(model, *windows(4), True)
-        assert seen
-        hook.remove()
-        assert unpadded(model, torch.empty(0)) is not None
+    assert seen
+    of_part.remove()
+    assert reads(model)
+    of_all = torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
+    assert not reads(model)
+    of_all.remove()
+    assert reads(model)
+
+
+def test_who_steps_in_is_not_passed_over() -> None:
+    model = bert()
+    assert reads(model)
+    model.encoder.layer[0].forward = lambda words, *_, **__: words
+    assert not reads(model)
+    other = bert()
+    other.encoder.layer[0].output.dense = torch.nn.Linear(64, 32, bias=False)
+    assert not reads(other)
+    other = bert()
+    other.set_attn_implementation("flex_attention")
+    assert not reads(other)
 
 
 def test_copies_have_weights_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

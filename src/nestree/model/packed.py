@@ -85,7 +85,8 @@ def packed_products(model: nn.Module, pieces: Tensor) -> AbstractContextManager[
 def usable(pieces: Tensor) -> bool:
     """Whether anything is gained for what is read here and now."""
     wanted = pieces.device.type == "cpu" and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
-    return wanted and not torch.compiler.is_compiling() and is_there()
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[no-untyped-call, attr-defined]
+    return wanted and not traced and is_there()
 
 
 class PackedProducts(TorchFunctionMode):

@@ -5,7 +5,8 @@ with those of all sentences in one row after the other; only attention needs the
 transformers takes some thirty calls through modules, this takes a dozen: for a single sentence, that is half the time.
 
 The weights are those of the model, laid out by :mod:`nestree.model.packed`. Encoders that are anything but a plain BERT
-are left to transformers.
+are left to transformers, and so is one that somebody looks into. Weights that change are laid out anew; what is changed
+in place by way of ``weight.data`` is not noticed, as torch does not count it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules import module as _anywhere
 
 from nestree.model import packed
 
@@ -30,6 +32,7 @@ class Product:
         self._parts = parts
         self._gelu = gelu
         self._seen: tuple[tuple[int, int], ...] = ()
+        self._held: list[Tensor] = []
         self._layout: Tensor | None = None
         self._bias: Tensor | None = None
 
@@ -42,6 +45,7 @@ class Product:
         """Shape: ``[row, hidden]`` to ``[row, other]``."""
         seen = tuple((one._version, one.data_ptr()) for one in self.weights)
         if self._layout is None or seen != self._seen:
+            self._held = [one.detach() for one in self.weights]  # so that no other weight comes to lie there
             weight = torch.cat([part.weight for part in self._parts]).detach()
             self._bias = torch.cat([part.bias for part in self._parts]).detach()
             self._layout, self._seen = torch.ops.mkldnn._reorder_linear_weight(weight, packed.ROWS), seen
@@ -107,9 +111,8 @@ class UnpaddedBert:
         self._layers = [_layer(one) for one in model.encoder.layer]
 
     def is_of(self, parts: Sequence[nn.Module]) -> bool:
-        """Whether the model still has the same parts, and nobody looks on as they are used."""
-        same = len(parts) == len(self._parts) + 1 and all(map(operator.is_, parts[1:], self._parts))
-        return same and not any(one._forward_hooks or one._forward_pre_hooks for one in parts)
+        """Whether the model still has the same parts."""
+        return len(parts) == len(self._parts) + 1 and all(map(operator.is_, parts[1:], self._parts))
 
     def __call__(self, pieces: Tensor, attention: Tensor, full: bool) -> Tensor:
         """Vectors of pieces. Shape: ``[window, piece]`` both, to ``[window, piece, hidden]``."""
@@ -124,7 +127,7 @@ class UnpaddedBert:
         return rows.side_by_side(words)
 
 
-_OF_MODELS: WeakKeyDictionary[nn.Module, UnpaddedBert | None] = WeakKeyDictionary()
+_OF_MODELS: WeakKeyDictionary[nn.Module, UnpaddedBert] = WeakKeyDictionary()
 
 
 _UNPADDED: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
@@ -134,7 +137,8 @@ def is_unpadded(model: nn.Module) -> bool:
     """Whether a model reads without padding on a CPU, all of its encoders; as it was when it was first asked."""
     if model not in _UNPADDED:
         encoders = [one for one in model.modules() if hasattr(one, "get_input_embeddings")]
-        plain = bool(encoders) and all(_is_plain_bert(one, tuple(one.modules())) for one in encoders)
+        parts = [tuple(one.modules()) for one in encoders]
+        plain = bool(encoders) and all(map(_is_plain_bert, encoders, parts)) and all(map(_can_be_read, encoders, parts))
         _UNPADDED[model] = plain and packed.is_there()
     return _UNPADDED[model]
 
@@ -145,11 +149,14 @@ def unpadded(model: nn.Module, pieces: Tensor) -> UnpaddedBert | None:
         return None
     parts = tuple(model.modules())
     found = _OF_MODELS.get(model)
+    if not _can_be_read(model, parts):
+        _OF_MODELS.pop(model, None)
+        return None
     if found is None or not found.is_of(parts):
-        found = UnpaddedBert(model) if _is_plain_bert(model, parts) else None
-        if found is not None and not found.is_of(parts):
+        if not _is_plain_bert(model, parts):
+            _OF_MODELS.pop(model, None)
             return None
-        _OF_MODELS[model] = found
+        found = _OF_MODELS[model] = UnpaddedBert(model)
     return found
 
 
@@ -172,8 +179,23 @@ def _normed(norm: nn.LayerNorm, words: Tensor, more: Tensor | None = None) -> Te
     return functional.layer_norm(words, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
+def _can_be_read(model: nn.Module, parts: Sequence[nn.Module]) -> bool:
+    """Whether all weights are here, in float32, and nobody looks on or steps in as they are used."""
+    if _anywhere._global_forward_hooks or _anywhere._global_forward_pre_hooks:
+        return False
+    if getattr(model.config, "_attn_implementation", None) not in ("sdpa", "eager"):
+        return False
+    for part in parts:
+        if part._forward_hooks or part._forward_pre_hooks or "forward" in part.__dict__:
+            return False
+        for one in part._parameters.values():
+            if type(one) is not nn.Parameter or one.dtype is not torch.float32 or not one.is_cpu or one.is_inference():
+                return False
+    return True
+
+
 def _is_plain_bert(model: nn.Module, parts: Sequence[nn.Module]) -> bool:
-    """Whether it has the parts of a BERT of transformers, in float32, and no others."""
+    """Whether it has the parts of a BERT of transformers and no others, and is not too large."""
     from transformers.activations import GELUActivation
     from transformers.models.bert import modeling_bert as bert
 
@@ -183,8 +205,8 @@ def _is_plain_bert(model: nn.Module, parts: Sequence[nn.Module]) -> bool:
     settings: Any = model.config
     if type(model) is not bert.BertModel or not {type(one) for one in parts} <= known or settings.is_decoder:
         return False
-    weights = list(model.parameters())
-    small = sum(one.numel() for one in weights) * 4 <= packed.MOST_BYTES
-    simple = all(one.dtype == torch.float32 and not one.is_inference() for one in weights)
+    laid_out = sum(one.weight.numel() for one in parts if isinstance(one, nn.Linear))
+    plain = all(one.max_norm is None for one in parts if isinstance(one, nn.Embedding))
     activations = [one for one in parts if isinstance(one, GELUActivation)]
-    return small and simple and bool(activations) and all(one.act is functional.gelu for one in activations)
+    exact = bool(activations) and all(one.act is functional.gelu for one in activations)
+    return exact and plain and 4 * laid_out <= packed.MOST_BYTES
