@@ -141,10 +141,13 @@ def wait_for(happened: Callable[[], Any], process: subprocess.Popen[str]) -> Non
 
 
 def within_a_shard(out: Path, old: set[Path]) -> bool:
-    """Whether an attempt is going on of a shard that has no marker yet; old ones are of processes that died."""
+    """Whether an attempt is going on of a shard that has no marker yet; old ones are of processes that died.
+
+    A broken file has attempts, too, and never a marker.
+    """
     state = out / "_nestree"
     names = {one.parent.relative_to(state / "unfinished").as_posix() for one in set(attempts(out)) - old}
-    return any(not (state / "done" / f"{name}.json").exists() for name in names)
+    return any(not (state / "done" / f"{name}.json").exists() for name in names if not name.startswith("broken"))
 
 
 def killed_within_a_shard(there: Sequence[psutil.Process], out: Path, old: set[Path], kill: int = 1) -> bool:
