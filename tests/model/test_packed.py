@@ -42,6 +42,13 @@ KINDS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this CPU is."""
+    packed.is_there()  # once, before anybody counts products
+    monkeypatch.setattr(packed, "is_worth_it", lambda: packed.is_there())
+
+
 def encoder(kind: str = "bert") -> Any:
     torch.manual_seed(1)
     return AutoModel.from_config(KINDS[kind]).eval()

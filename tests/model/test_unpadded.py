@@ -34,6 +34,12 @@ SIZES: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True, params=[True, False], ids=["packed", "plain"])
+def worth_it(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this CPU is: both kinds of products."""
+    monkeypatch.setattr(packed, "is_worth_it", lambda: bool(request.param))
+
+
 def bert(**settings: Any) -> Any:
     torch.manual_seed(1)
     model = BertModel(BertConfig(**{**SIZES, **settings}), add_pooling_layer=False).eval()

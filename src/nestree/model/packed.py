@@ -79,14 +79,14 @@ def packed_products(model: nn.Module, pieces: Tensor) -> AbstractContextManager[
     weights = _OF_MODELS.get(model)
     if weights is None:
         weights = _OF_MODELS[model] = PackedWeights(model)
-    return PackedProducts(weights) if usable(pieces) else nullcontext()
+    return PackedProducts(weights) if by_hand(pieces) and is_worth_it() else nullcontext()
 
 
-def usable(pieces: Tensor) -> bool:
-    """Whether anything is gained for what is read here and now."""
+def by_hand(pieces: Tensor) -> bool:
+    """Whether what is read here and now may be computed in other ways than torch's own: on a CPU, without gradients."""
     wanted = pieces.device.type == "cpu" and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[no-untyped-call, attr-defined]
-    return wanted and not traced and is_there()
+    return wanted and not traced
 
 
 class PackedProducts(TorchFunctionMode):
@@ -167,6 +167,12 @@ def _is_product_and_gelu(part: nn.Module) -> bool:
         return False
     activation = part.get_submodule("intermediate_act_fn")
     return isinstance(activation, GELUActivation) and activation.act is functional.gelu
+
+
+@cache
+def is_worth_it() -> bool:
+    """Whether these products are the faster ones: with AVX-512 they are; without it, those that torch is built with."""
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX512") and is_there()
 
 
 @cache

@@ -4,9 +4,9 @@ Sentences of a batch differ in length. All that a BERT does with single pieces, 
 with those of all sentences in one row after the other; only attention needs them side by side. Where each layer of
 transformers takes some thirty calls through modules, this takes a dozen: for a single sentence, that is half the time.
 
-The weights are those of the model, laid out by :mod:`nestree.model.packed`. Encoders that are anything but a plain BERT
-are left to transformers, and so is one that somebody looks into. Weights that change are laid out anew; what is changed
-in place by way of ``weight.data`` is not noticed, as torch does not count it.
+The weights are those of the model, laid out as :mod:`nestree.model.packed` does where that is worth it. Encoders that
+are anything but a plain BERT are left to transformers, and so is one that somebody looks into. Weights that change are
+made ready anew; what is changed in place by way of ``weight.data`` is not noticed, as torch does not count it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from nestree.model import packed
 
 
 class Product:
-    """Products of words with one weight, or with several side by side; laid out anew when one of them has changed."""
+    """Products of words with one weight, or with several side by side; made ready anew when one of them has changed."""
 
     def __init__(self, *parts: nn.Linear, gelu: bool = False) -> None:
         self._parts = parts
         self._gelu = gelu
         self._seen: tuple[tuple[int, int], ...] = ()
         self._held: list[Tensor] = []
-        self._layout: Tensor | None = None
-        self._bias: Tensor | None = None
+        self._ready: tuple[Tensor, Tensor, bool] | None = None
+        """The weight, the bias, and whether the weight is laid out."""
 
     @property
     def weights(self) -> list[Tensor]:
@@ -44,12 +44,22 @@ class Product:
     def __call__(self, words: Tensor) -> Tensor:
         """Shape: ``[row, hidden]`` to ``[row, other]``."""
         seen = tuple((one._version, one.data_ptr()) for one in self.weights)
-        if self._layout is None or seen != self._seen:
+        if self._ready is None or seen != self._seen:
             self._held = [one.detach() for one in self.weights]  # so that no other weight comes to lie there
-            weight = torch.cat([part.weight for part in self._parts]).detach()
-            self._bias = torch.cat([part.bias for part in self._parts]).detach()
-            self._layout, self._seen = torch.ops.mkldnn._reorder_linear_weight(weight, packed.ROWS), seen
-        return packed.product(words, self._layout, self._bias, gelu=self._gelu)
+            weight, bias = _side_by_side(self._held[::2]), _side_by_side(self._held[1::2])
+            laid_out = packed.is_worth_it()
+            if laid_out:
+                weight = torch.ops.mkldnn._reorder_linear_weight(weight, packed.ROWS)
+            self._ready, self._seen = (weight, bias, laid_out), seen
+        weight, bias, laid_out = self._ready
+        if laid_out:
+            return packed.product(words, weight, bias, gelu=self._gelu)
+        result = functional.linear(words, weight, bias)
+        return functional.gelu(result) if self._gelu else result
+
+
+def _side_by_side(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 @dataclass(frozen=True)
@@ -139,13 +149,13 @@ def is_unpadded(model: nn.Module) -> bool:
         encoders = [one for one in model.modules() if hasattr(one, "get_input_embeddings")]
         parts = [tuple(one.modules()) for one in encoders]
         plain = bool(encoders) and all(map(_is_plain_bert, encoders, parts)) and all(map(_can_be_read, encoders, parts))
-        _UNPADDED[model] = plain and packed.is_there()
+        _UNPADDED[model] = plain
     return _UNPADDED[model]
 
 
 def unpadded(model: nn.Module, pieces: Tensor) -> UnpaddedBert | None:
     """The same BERT without padding; None if it is none, or if that is of no use here and now."""
-    if not packed.usable(pieces) or model.training or type(model).__name__ != "BertModel":
+    if not packed.by_hand(pieces) or model.training or type(model).__name__ != "BertModel":
         return None
     parts = tuple(model.modules())
     found = _OF_MODELS.get(model)
