@@ -17,21 +17,13 @@ from nestree.model import encoder as module
 from nestree.model import packed
 from nestree.model.encoder import vectors
 from nestree.model.packed import PackedProducts, packed_products
-from tests.model.tiny import model
+from tests.model.tiny import SIZES, model
 
 pytestmark = pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available(),
     reason="oneDNN is for this CPU, or this torch, not there",
 )
 
-SIZES: dict[str, Any] = {
-    "vocab_size": 50,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": 40,
-}
 KINDS = {
     "bert": BertConfig(**SIZES),
     "roberta": RobertaConfig(**SIZES),

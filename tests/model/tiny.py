@@ -13,6 +13,15 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 from nestree.model import ModelConfig, NestedNER
 
 LABELS = ("ORG", "PER")
+SIZES: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "max_position_embeddings": 40,
+}
+"""Of an encoder without a tokenizer, for those that take BERT's settings."""
 
 
 def encoder(folder: Path, positions: int = 64) -> tuple[nn.Module, Any]:
