@@ -68,7 +68,7 @@ def main() -> None:
     import torch
 
     sys.path.insert(0, str(Path(__file__).parent))
-    from train_spancat import f1  # type: ignore[import-not-found]
+    from train_spancat import f1, is_look  # type: ignore[import-not-found]
 
     spec = json.loads(Path(sys.argv[1]).read_text())
     train, dev = (json.loads(Path(spec[name]).read_text()) for name in ("train", "dev"))
@@ -115,6 +115,8 @@ def main() -> None:
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
             total += float(loss.detach())
+        if not is_look(epoch, spec):
+            continue
         model.eval()
         with torch.inference_mode():
             found = predicted(model, dev, spec)

@@ -153,6 +153,13 @@ def test_saved_and_loaded_it_finds_the_same(tmp_path: Path) -> None:
     assert len(list((tmp_path / "both" / "members").iterdir())) == 3
 
 
+def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    with pytest.raises(ModelError, match="this is a file, and a model is saved into a folder"):
+        NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2)]).save_pretrained(tmp_path / "file")
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
 def test_a_mixture_of_two_is_noticed(tmp_path: Path) -> None:
     NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2)]).save_pretrained(tmp_path / "both")
     member(tmp_path, 3, smoothing=0.5).save_pretrained(tmp_path / "both" / "members" / "01")

@@ -18,8 +18,9 @@ from nestree.export.exported import FINGERPRINT, INPUTS, INT8, LIMIT, LOG_GAIN, 
 from nestree.export.extra import FOR_EXPORTING, module, require
 from nestree.model.ensemble import EnsembleNER
 from nestree.model.errors import ModelError, first_line
-from nestree.model.folder import EXPORTED, SETTINGS, WEIGHTS, save_folder
+from nestree.model.folder import EXPORTED, SETTINGS, WEIGHTS
 from nestree.model.ner import NestedNER
+from nestree.model.saving import save_folder
 
 MOST_BYTES = 2**31 - 2**24
 """More weights do not fit into one ONNX file, with room for the rest of it."""

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from nestree.model.config import ModelConfig
 from nestree.model.errors import ModelError
-from nestree.model.folder import save_members
 from nestree.model.ner import NestedNER
 from nestree.model.pieces import EIGHT, Batch, Cut, Pieces
+from nestree.model.saving import save_members
 
 _FIRST_LAYER = "scorer.start.1.weight"
 ONE_START = 0.2

@@ -1,4 +1,4 @@
-"""Saving, loading and sharing a model: what people call; :mod:`folder` and :mod:`hub` do it."""
+"""Saving, loading and sharing a model: what people call; :mod:`saving`, :mod:`loading` and :mod:`hub` do it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from nestree.model.card import MARKER
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import WordEncoder
-from nestree.model.folder import CARD, ENCODER, EXPORTED, FILES, MEMBERS, METRICS, WEIGHTS, load_model, save_model
+from nestree.model.folder import CARD, ENCODER, EXPORTED, FILES, MEMBERS, METRICS, WEIGHTS
 from nestree.model.hub import find_folder, upload
+from nestree.model.loading import load_model
+from nestree.model.saving import save_model
 
 
 class Saved(nn.Module):

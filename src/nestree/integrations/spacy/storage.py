@@ -35,7 +35,8 @@ def save(model: NestedNER, folder: Path, origin: Path | None) -> None:
 
 def _copy_exported(folder: Path, origin: Path | None) -> None:
     from nestree.model.errors import NoModelError
-    from nestree.model.folder import CARD, ENCODER, EXPORTED, METRICS, SETTINGS, WEIGHTS, may_write_card, move_files
+    from nestree.model.folder import CARD, ENCODER, EXPORTED, METRICS, SETTINGS, WEIGHTS
+    from nestree.model.saving import may_write_card, move_files
 
     if origin is None or not (origin / EXPORTED).is_file():
         advice = "The files of an exported model must stay where it was loaded from."
