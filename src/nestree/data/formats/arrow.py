@@ -22,7 +22,8 @@ from typing import Any
 from nestree.data import files
 from nestree.data.errors import DataError, shown
 from nestree.data.formats import incomplete
-from nestree.data.formats.arrow_rows import Columns, documents_in, plan_for
+from nestree.data.formats.arrow_plan import Columns, plan_for
+from nestree.data.formats.arrow_rows import documents_in
 from nestree.data.formats.base import Format, Options, Peek
 from nestree.data.formats.records import dumped
 from nestree.data.model import Document, Range
