@@ -53,6 +53,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--first-seed", type=int, default=0, metavar="N", help="0")
     parser.add_argument("--epochs", type=int, metavar="N", help="instead of the usual ones, to try things out")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16", "fp16"), help="of training")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trainings side by side (1)")
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="runs whose name holds one of these")
     parser.add_argument("--seconds", type=float, metavar="S", help="begin nothing later, stop what runs; it can go on")
@@ -93,6 +94,7 @@ def _request(options: argparse.Namespace) -> Request:
         wanted_corpora=tuple(options.corpora),
         seeds=tuple(range(options.first_seed, options.first_seed + options.seeds)),
         device=options.device,
+        precision=options.precision,
         changes=(("epochs", options.epochs),) if options.epochs else (),
         pythons=_pairs(options.python, "--python"),
         options=_pairs(options.set, "--set"),

@@ -33,6 +33,7 @@ class Request:
         wanted_corpora: by name; none: those that an experiment usually takes.
         seeds: of each kind of run.
         device: as ``nestree train`` knows it.
+        precision: the same.
         changes: settings for all runs.
         pythons: of other tools, by their names.
         options: further options, for single experiments.
@@ -46,6 +47,7 @@ class Request:
     wanted_corpora: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     device: str = "auto"
+    precision: str = "auto"
     changes: tuple[tuple[str, Value], ...] = ()
     pythons: dict[str, str] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
@@ -112,6 +114,7 @@ def jobs(plan: Plan, request: Request) -> list[Job]:
             "treebank": str(corpus.treebank.resolve()) if corpus.treebank else None,
             "encoder": {"argument": encoder.argument, "width": encoder.width, "known": told[run.encoder]},
             "device": request.device,
+            "precision": request.precision,
             "parts": sorted(parts),
             "discard": request.discard,
             "code": code,

@@ -50,7 +50,7 @@ def train(run: Run, spec: dict[str, Any], folder: Path) -> int:
     """``nestree train``, from the beginning or from where it stopped."""
     begun = RunFolder(folder).begun
     settings = run.config(spec["encoder"]["width"]).updated({"encoder": spec["encoder"]["argument"]})
-    settings = settings.updated({"device": spec["device"]})
+    settings = settings.updated({"device": spec["device"], "precision": spec["precision"]})
     config = folder.with_name(f"{folder.name}.toml")
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(settings.as_toml(), encoding="utf-8")

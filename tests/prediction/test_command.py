@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nestree.cli import output as writing
 from nestree.cli import predict
 from nestree.cli.main import main
-from nestree.data import read
+from nestree.data import read, write
+from nestree.data.errors import DataError
 from tests.prediction.engines.cases import Dropped, hear_ctrl_c
 
 LINES = ["Anna of the acme club.", "", "Bo runs."]
@@ -146,8 +151,6 @@ def test_bad_input_is_one_line(
 def test_a_model_that_is_none(tmp_path: Path, text: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, text) == 2
     assert "holds no model of nestree" in capsys.readouterr().err
-    import shutil
-
     broken = tmp_path / "broken"
     shutil.copytree(model, broken)
     weights = broken / "model.safetensors"
@@ -181,30 +184,233 @@ def test_what_came_before_an_error_is_kept_and_marked(
         assert "bad.jsonl:3" in said
         assert "2 documents, as far as it came; not complete" in said
         assert not (tmp_path / name).exists()
-        kept = predict.partial_name(tmp_path / name)
+        kept = writing.partial_name(tmp_path / name)
         assert [one.text[:4] for one in read(kept)] == ["Anna", "Bo ." if name == "out.conll" else "Bo."]
 
 
+class Full(io.FileIO):
+    """A file on a disk with little room."""
+
+    room = 250
+
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > self.room:
+            super().write(bytes(data)[: self.room - self.tell()])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"), [("out.jsonl", []), ("out.txt", ["--to", "jsonl"]), ("out.jsonl.gz", []), ("out.conll", [])]
+)
 def test_a_full_disk_leaves_whole_lines(
-    model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: Path,
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    flags: list[str],
 ) -> None:
-    class Full(io.FileIO):
-        room = 250
+    monkeypatch.setattr(writing, "opened", lambda path: Full(path, "wb"))
 
-        def write(self, data: Any) -> int:
-            if self.tell() + len(data) > self.room:
-                super().write(bytes(data)[: self.room - self.tell()])
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return super().write(data)
+    def full(*_: Any, **__: Any) -> None:
+        raise DataError("the file cannot be written: No space left on device")
 
-    monkeypatch.setattr(predict, "opener_for", lambda path: lambda path, mode: Full(path, mode))
+    monkeypatch.setattr(writing, "write", lambda documents, *_, **__: (list(documents), full()))
     text.write_text("x\n" * 40)
-    assert run(model, text, "--lines", "--output", tmp_path / "out.jsonl") == 2
+    assert run(model, text, "--lines", "--output", tmp_path / name, *flags) == 2
     said = capsys.readouterr().err
     assert "No space left on device" in said
     assert "not complete" in said
-    kept = list(read(tmp_path / "out.partial.jsonl"))
-    assert 1 < len(kept) < 40
+    assert not (tmp_path / name).exists()
+    (kept,) = tmp_path.glob("*.partial*")
+    assert 1 < len(list(read(kept, "jsonl"))) < 40
+
+
+@pytest.mark.parametrize("name", ["out.conll", "out.spacy", "out.jsonl.gz", "out.brat", "out.datasets", "out.parquet"])
+def test_what_a_format_refuses_is_kept_as_lines(
+    model: Path,
+    text: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+) -> None:
+    kind = name.split(".")[1]
+
+    def refusing(documents: Any, *arguments: Any, **options: Any) -> None:
+        def two() -> Any:
+            following = iter(documents)
+            yield next(following)
+            yield next(following)
+            raise DataError("no room for more")
+
+        write(two(), *arguments, **options)
+
+    monkeypatch.setattr(writing, "write", refusing)
+    text.write_text("Anna.\nBo runs.\nAnna of the acme club.\n")
+    assert run(model, text, "--lines", "--output", tmp_path / name, "--to", kind) == 2
+    said = capsys.readouterr().err
+    assert "no room for more" in said
+    assert "nestree data convert" in said
+    kept = tmp_path / f"{name}.partial.jsonl"
+    assert list(tmp_path.glob("*partial*")) == [kept]
+    assert [one.text for one in read(kept)][:2] == ["Anna.", "Bo runs."]
+
+
+@pytest.mark.parametrize("name", ["conll", "columns", "three-line", "brat", "spacy", "parquet", "datasets", "jsonl"])
+def test_lone_surrogates_do_not_end_a_run(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    given = tmp_path / "in.jsonl"
+    given.write_text('{"text": "Anna runs."}\n{"text": "Bo \\ud800 runs."}\n')
+    assert run(model, given, "--output", tmp_path / "out", "--to", name) == 0
+    assert ("U+FFFD" in capsys.readouterr().err) == (name != "jsonl")
+    found = " ".join(one.text for one in read(tmp_path / "out", name))
+    assert found.count("\ud800") == (name == "jsonl")
+    assert found.count("\ufffd") == (name != "jsonl")
+
+
+def test_empty_documents_that_a_format_cannot_hold_are_not_counted(
+    model: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(model, text, "--lines", "--output", tmp_path / "out.conll") == 0
+    said = capsys.readouterr().err
+    assert "2 documents written" in said
+    assert "empty document: 1" in said
+    assert len(list(read(tmp_path / "out.conll"))) == 2
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.spacy", "out.jsonl"])
+def test_what_was_windowed_is_written(model: Path, text: Path, tmp_path: Path, name: str) -> None:
+    text.write_text("club " * 40)
+    assert run(model, text, "--max-words", 8, "--output", tmp_path / name) == 0
+    (found,) = read(tmp_path / name)
+    assert found.meta["windowed"] == [[0, 199]]
+
+
+def test_an_input_is_not_taken_for_what_a_run_left_behind(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("x.partial.conll", "x.conll.partial.jsonl"):
+        given = tmp_path / name
+        given.write_text('{"text": "Anna."}\n')
+        assert run(model, given, "--format", "jsonl", "--output", tmp_path / "x.conll", "--force") == 2
+        assert "input and output are the same" in capsys.readouterr().err
+        assert given.read_text() == '{"text": "Anna."}\n'
+        given.unlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_written_to_and_a_link_is_followed(model: Path, text: Path, tmp_path: Path) -> None:
+    pipe, heard = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    listener = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    listener.start()
+    assert run(model, text, "--output", pipe, "--to", "jsonl", "--force") == 0
+    listener.join(timeout=60)
+    assert pipe.is_fifo()
+    assert objects(heard[0])[0]["text"] == text.read_text()
+    (tmp_path / "real.jsonl").write_text("old\n")
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    assert run(model, text, "--output", tmp_path / "link.jsonl", "--force") == 0
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert "Anna" in (tmp_path / "real.jsonl").read_text()
+
+
+def test_a_dash_is_the_standard_output(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(model, text, "--output", "-") == 0
+    assert objects(capsys.readouterr().out)[0]["text"] == text.read_text()
+
+
+def test_folders_of_text_compressed_text_and_pipes(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "letters"
+    folder.mkdir()
+    (folder / "a.txt").write_text("Anna runs.")
+    with gzip.open(folder / "b.txt.gz", "wt") as stream:
+        stream.write("Bo runs.")
+    assert run(model, folder) == 0
+    assert [one["id"] for one in objects(capsys.readouterr().out)] == ["a", "b"]
+    (folder / "c.md").write_text("The club.")
+    assert run(model, folder, "--text") == 0
+    assert [one["text"] for one in objects(capsys.readouterr().out)] == ["Anna runs.", "Bo runs.", "The club."]
+    (tmp_path / "nothing").mkdir()
+    assert run(model, tmp_path / "nothing", "--text") == 2
+    assert "there are no files in this folder" in capsys.readouterr().err
+    assert run(model, folder / "c.md") == 2
+    assert "Is it plain text? Then use --text" in capsys.readouterr().err
+
+
+def test_all_that_came_before_a_broken_line_is_predicted(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = tmp_path / "late.txt"
+    given.write_bytes(b"Anna runs.\n" * 100 + b"caf\xe9\n")
+    assert run(model, given, "--lines", "--output", tmp_path / "out.jsonl") == 2
+    said = capsys.readouterr().err
+    assert "late.txt:101: this is not UTF-8" in said
+    assert "100 documents, as far as it came" in said
+    assert len(list(read(tmp_path / "out.partial.jsonl"))) == 100
+
+
+def test_documents_of_a_pipe_are_named_after_it(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hi\n")))
+    assert run(model, "-", "--format", "jsonl") == 2
+    assert "error: <stdin>:1: " in capsys.readouterr().err
+
+
+def test_weights_that_are_no_numbers_are_one_line(
+    model: Path, text: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from nestree.model.ner import NestedNER
+
+    scores = NestedNER.potentials
+    monkeypatch.setattr(NestedNER, "potentials", lambda self, batch: scores(self, batch) * float("nan"))
+    assert run(model, text) == 2
+    said = capsys.readouterr().err
+    assert "the model gives no scores" in said
+    assert "NaN" in said
+    assert "Traceback" not in said
+
+
+def test_a_newer_version_is_named(tmp_path: Path, text: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(model, tmp_path / "newer")
+    settings = tmp_path / "newer" / "nestree.json"
+    values = json.loads(settings.read_text())
+    values["nestree"], values["model"]["loss"] = "99.0", "quantum"
+    settings.write_text(json.dumps(values))
+    assert run(tmp_path / "newer", text) == 2
+    assert "nestree 99.0 saved it" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a terminal of Unix")
+def test_a_bar_is_shown_where_predictions_go_to_a_file(model: Path, text: Path, tmp_path: Path) -> None:
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    asked = command(model, text, "--lines", "--output", tmp_path / "out.jsonl")
+    process = subprocess.Popen(asked, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # it is closed on the other side
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(ours)
+    assert process.wait(timeout=120) == 0
+    assert "documents/s" in said.decode()
+    assert "3/3" in said.decode()
 
 
 def command(model: Path, *arguments: Any) -> list[str]:

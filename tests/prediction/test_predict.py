@@ -212,6 +212,34 @@ def test_any_text_has_a_prediction(found: NestedNER, text: str) -> None:
     assert prediction.as_dict()["text"] == text
 
 
+def test_words_may_be_any_iterable(found: NestedNER) -> None:
+    (prediction,) = found.predict_tokens([map(str, ["anna", "runs"])])  # type: ignore[list-item]
+    assert list(prediction.words) == ["anna", "runs"]
+
+
+def test_without_nesting_the_outermost_stay(found: NestedNER) -> None:
+    assert found.predict(TEXT, nested=False).entities == found.predict(TEXT, flat="outermost").entities
+
+
+def test_a_word_of_more_pieces_than_a_window_is_said_to_be_windowed(tmp_path: Path) -> None:
+    found = model(tmp_path, positions=12)
+    text = "ab " + "z" * 30
+    assert found.count_tokens(text) == 32
+    assert found.predict(text).windowed == ((0, len(text)),)
+    assert found.predict("ab " + "z" * 8).windowed == ()
+
+
+def test_an_error_of_a_source_comes_after_what_was_before_it(found: NestedNER) -> None:
+    def texts() -> Iterator[str]:
+        yield from ["Anna runs."] * 20
+        raise OSError("gone")
+
+    following = found.predict_stream(texts())
+    assert [next(following).text for _ in range(20)] == ["Anna runs."] * 20
+    with pytest.raises(OSError, match="gone"):
+        next(following)
+
+
 def test_count_tokens_counts_pieces(found: NestedNER) -> None:
     pieces = found.pieces([["Anna", "runs"]]).attention.sum()
     assert found.count_tokens("Anna runs") == int(pieces) - 2  # without those at both ends
@@ -222,7 +250,16 @@ def test_count_tokens_counts_pieces(found: NestedNER) -> None:
     [
         (lambda one: one.predict([["a", "b"]]), TypeError, "text 0 is a list, not a string.*predict_tokens"),
         (lambda one: one.predict(["a", None]), TypeError, "text 1 is a NoneType"),
-        (lambda one: one.predict_tokens(["a b"]), TypeError, "item 0 is not a list of words.*predict"),
+        (
+            lambda one: one.predict_tokens(["a b"]),
+            TypeError,
+            r"item 0 is a string.*predict_tokens\(\[words\]\).*predict",
+        ),
+        (lambda one: one.predict_tokens([[1]]), TypeError, "item 0 is not a list of words.*predict"),
+        (lambda one: one.predict(b"a"), TypeError, "texts is bytes.*decode"),
+        (lambda one: next(one.predict_stream("a")), TypeError, "texts is one string"),
+        (lambda one: one.predict("a", treshold=0.5), TypeError, "no option 'treshold'; known are threshold, flat"),
+        (lambda one: one.count_tokens(["a"]), TypeError, "text is a list, not a string"),
         (lambda one: one.predict_tokens([["a", ""]]), ValueError, "empty word"),
         (lambda one: one.predict("a", threshold=2), ValueError, "from 0 to 1"),
         (lambda one: one.predict("a", threshold={"XYZ": 0.5}), ValueError, "no such label; it has"),

@@ -12,6 +12,7 @@ from typing import Any
 from nestree.data import Document, Report, Splitter, files, read
 from nestree.data.errors import DataError
 from nestree.data.formats import detect, get
+from nestree.data.plain import is_text, text_files
 from nestree.data.splitting import without_surrogates
 
 CHUNK = 1 << 16
@@ -126,34 +127,20 @@ def _documents(
 ) -> tuple[str, Iterator[Document]]:
     """As what a path is read, and its documents."""
     files.existing(path)
-    if plain or (format_name is None and path.is_file() and _is_text(path)):
-        chosen = [path] if path.is_file() else _below(path, plain)
+    if plain or (format_name is None and path.is_file() and is_text(path)):
+        chosen = [path] if path.is_file() else text_files(path, every=plain)
         return TEXT, (document for one in chosen for document in _of_text(one))
     if format_name is None:
         try:
             format_name = detect(path).name
         except DataError as error:
-            texts = _below(path, plain) if path.is_dir() else []
+            texts = text_files(path, every=plain) if path.is_dir() else []
             if texts:
                 return TEXT, (document for one in texts for document in _of_text(one))
             raise DataError(f"{error} Is it plain text? Then use --text") from None
     form = get(format_name)
     chosen_options = {name: value for name, value in options.items() if name in form.options}
     return form.name, read(path, form.name, options=chosen_options, report=report)
-
-
-def _is_text(path: Path) -> bool:
-    """By its ending, whether it is compressed or not."""
-    name = path.name.lower()
-    for ending in (".gz", ".bz2", ".xz"):
-        name = name.removesuffix(ending)
-    return name.endswith(".txt")
-
-
-def _below(folder: Path, plain: bool) -> list[Path]:
-    """The text files in a folder and below it, hidden ones left out."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return [path for path in found if plain or _is_text(path)]
 
 
 def _of_text(path: Path) -> Iterator[Document]:

@@ -45,6 +45,7 @@ def add_commands(commands: Any) -> None:
 
 def _calibrate(options: argparse.Namespace) -> int:
     common.check_model(options.model)
+    _check_kind(options)
     if options.output:
         _check_output(options.output)
     report = Report()
@@ -65,6 +66,15 @@ def _calibrate(options: argparse.Namespace) -> int:
         _draw(fitted, options)
     _save(fitted, model, options)
     return 0
+
+
+def _check_kind(options: argparse.Namespace) -> None:
+    """An exported model cannot be saved again; that is said before anything slow begins."""
+    from nestree.model.folder import EXPORTED
+
+    if (options.model / EXPORTED).exists() and not options.dry_run:
+        advice = "Calibrate the model that it was exported from, and export that again; or measure with --dry-run."
+        raise DataError("an exported model cannot be calibrated", path=options.model, advice=advice)
 
 
 def _check_output(output: Path) -> None:

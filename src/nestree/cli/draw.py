@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nestree.cli import common
-from nestree.cli.predict import FLAT, STDIN, check_output, memory_of, partial_name, thresholds_of
+from nestree.cli.output import STREAM, check_output, partial_name
+from nestree.cli.predict import FLAT, memory_of, thresholds_of
 from nestree.data.errors import DataError
 
 ENDINGS = {".svg": "SVG", ".html": "HTML", ".htm": "HTML", ".png": "PNG"}
@@ -123,7 +124,7 @@ def _text(options: argparse.Namespace) -> str:
 
 
 def _read(path: Path) -> str:
-    if path == STDIN:
+    if path == STREAM:
         if sys.stdin is None or sys.stdin.isatty():
             raise DataError(
                 "there is no input", advice="Pipe text into it: echo 'Some text.' | nestree draw MODEL --file -"

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nestree.cli import bulk, common
-from nestree.cli.interrupts import Interrupts
-from nestree.data import Document, Report, read, write
+from nestree.cli.output import STREAM, target_of
+from nestree.data import Document, Report, files, read
 from nestree.data.errors import DataError
-from nestree.data.files import opener_for
-from nestree.data.formats import detect, for_writing, get
-from nestree.data.formats.base import Format
-from nestree.data.formats.records import dumped
+from nestree.data.formats import detect
 from nestree.data.model import Source
+from nestree.data.plain import is_text, stem, text_files
 
 if TYPE_CHECKING:
     from nestree.model import NestedNER
     from nestree.prediction import Prediction
 
-STDIN = Path("-")
 FLAT = ("outermost", "innermost", "best")
 COUNTED = 1 << 28
 """Bytes of input that are counted beforehand, so that the time left can be told."""
@@ -89,9 +85,9 @@ def _predict(options: argparse.Namespace) -> int:
     bulk.check(options)
     if options.engine is not None:
         return bulk.run(options, thresholds_of(options.threshold))
-    inputs: list[Path] = options.inputs or [STDIN]
+    inputs: list[Path] = options.inputs or [STREAM]
     check_inputs(inputs, options)
-    target = _target(options, inputs)
+    target = target_of(options, inputs)
     common.check_model(options.model)
     thresholds = thresholds_of(options.threshold)
     report = Report()
@@ -106,7 +102,8 @@ def _predict(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise DataError(str(error).removesuffix(".")) from None
     found = _with_memory(found, model)
-    target.write(_shown(found, total))
+    # A bar would be torn by lines on the same screen.
+    target.write(with_bar(found, total, hidden=target.on_screen))
     common.say_report(report)
     return 0
 
@@ -117,34 +114,52 @@ def _predict(options: argparse.Namespace) -> int:
 def check_inputs(inputs: list[Path], options: argparse.Namespace, command: str = "predict") -> None:
     """Says what is wrong with the input before anything slow begins."""
     for path in inputs:
-        if path == STDIN:
+        if path == STREAM:
             if sys.stdin is None or sys.stdin.isatty():
                 advice = f"Name a file, or pipe text into it: echo 'Some text.' | nestree {command} MODEL"
                 raise DataError("there is no input", advice=advice)
         elif not path.exists():
             raise DataError("there is no such file or folder", path=path)
-        elif not _is_text(path, options) and options.format is None:
-            try:
-                detect(path)
-            except DataError as error:
-                raise DataError(f"{error} Is it plain text? Then use --text") from None
+        elif options.format is None:
+            texts = _texts(path, options)
+            if texts is None:
+                _check_format(path)
+            elif not texts:
+                raise DataError("there are no files in this folder", path=path)
+
+
+def _check_format(path: Path) -> None:
+    try:
+        detect(path)
+    except DataError as error:
+        raise DataError(f"{error} Is it plain text? Then use --text") from None
 
 
 def documents_of(inputs: list[Path], options: argparse.Namespace, report: Report) -> Iterator[Document]:
     """The documents of files, folders and the standard input, one after the other."""
     for path in inputs:
-        if path == STDIN:
+        if path == STREAM:
             yield from _of_stdin(options, report)
-        elif _is_text(path, options):
-            yield from _of_text(path, options.lines)
+        elif (texts := _texts(path, options)) is not None:
+            for one in texts:
+                yield from _of_text(one, options.lines)
         else:
             yield from common.documents(path, options, report)
 
 
-def _is_text(path: Path, options: argparse.Namespace) -> bool:
-    if options.format is not None or not path.is_file():
-        return False
-    return options.text or path.suffix.lower() == ".txt"
+def _texts(path: Path, options: argparse.Namespace) -> list[Path] | None:
+    """The files of plain text that a path stands for; None if it holds documents of some format."""
+    if options.format is not None:
+        return None
+    if not path.is_dir():
+        return [path] if options.text or is_text(path) else None
+    if options.text:
+        return text_files(path, every=True)
+    try:
+        detect(path)
+    except DataError:
+        return text_files(path) or None
+    return None
 
 
 def _of_stdin(options: argparse.Namespace, report: Report) -> Iterator[Document]:
@@ -157,15 +172,18 @@ def _of_stdin(options: argparse.Namespace, report: Report) -> Iterator[Document]
         path = Path(folder, "stdin")
         with path.open("wb") as file:
             shutil.copyfileobj(stream, file)
-        yield from read(path, options.format, options=common.pairs(options.set), report=report)
+        try:
+            yield from read(path, options.format, options=common.pairs(options.set), report=report)
+        except DataError as error:
+            raise DataError(error.what, path="<stdin>", line=error.line, advice=error.advice) from None
 
 
 def _of_text(path: Path, lines: bool) -> Iterator[Document]:
-    if not lines:
-        text = _decoded(path.read_bytes(), str(path), None)
-        yield Document(text, id=path.stem, source=Source(str(path)))
-        return
-    with path.open("rb") as stream:
+    with files.opened(path) as stream:
+        if not lines:
+            text = _decoded(stream.read(), str(path), None)
+            yield Document(text, id=stem(path), source=Source(str(path)))
+            return
         for number, line in enumerate(stream, 1):
             text = _decoded(line, str(path), number).rstrip("\r\n")
             yield Document(text, source=Source(str(path), number))
@@ -181,12 +199,12 @@ def _decoded(raw: bytes, path: str, line: int | None) -> str:
 
 def counted_documents(inputs: list[Path], options: argparse.Namespace) -> int | None:
     """How many documents there are, if that is found out quickly."""
-    files = [path for path in inputs if path.is_file()]
-    if len(files) < len(inputs) or sum(path.stat().st_size for path in files) > COUNTED:
+    given = [path for path in inputs if path.is_file()]
+    if len(given) < len(inputs) or sum(path.stat().st_size for path in given) > COUNTED:
         return None
     number = 0
-    for path in files:
-        if _is_text(path, options):
+    for path in given:
+        if _texts(path, options) is not None:
             number += sum(1 for _ in _of_text(path, options.lines))
         else:
             number += sum(1 for _ in read(path, options.format, options=common.pairs(options.set), report=Report()))
@@ -217,19 +235,21 @@ def _with_memory(found: Iterator[Prediction], model: NestedNER) -> Iterator[Pred
 
 @contextmanager
 def memory_of(model: NestedNER) -> Iterator[None]:
-    """Within it, too little memory is an error that says what to do."""
+    """Within it, too little memory is an error that says what to do, and so are scores that are no numbers."""
     import torch
 
     try:
         yield
+    except ValueError as error:
+        if isinstance(error, DataError) or "log_potentials" not in str(error):
+            raise
+        advice = "Are its weights damaged? Save or train it again."
+        raise DataError(
+            f"the model gives no scores: {str(error).splitlines()[0].rstrip('.')}", advice=advice
+        ) from error
     except torch.OutOfMemoryError as error:
         advice = "Use a smaller --budget, a smaller --max-words, or --device cpu."
         raise DataError(f"the memory of {model.device} does not suffice", advice=advice) from error
-
-
-def _shown(found: Iterable[Prediction], total: int | None) -> Iterator[Prediction]:
-    # A bar would be torn by lines on the same screen.
-    yield from with_bar(found, total, hidden=sys.stdout.isatty())
 
 
 def with_bar(found: Iterable[common.Item], total: int | None, *, hidden: bool = False) -> Iterator[common.Item]:
@@ -237,158 +257,6 @@ def with_bar(found: Iterable[common.Item], total: int | None, *, hidden: bool = 
     from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
 
     hidden = hidden or not sys.stderr.isatty()
-    yield from tqdm(found, total=total, unit=" documents", disable=hidden)
-
-
-# --- Output ----------------------------------------------------------------------------------------------------------
-
-
-class _Target:
-    """Where predictions go. What was written when something went wrong is kept, under a name that says so."""
-
-    def __init__(self, path: Path | None, name: str, options: dict[str, str]) -> None:
-        self._path = path
-        self._format = name
-        self._options = options
-        self._number = 0
-        self._error: BaseException | None = None
-        self._reading = False
-        self._stop = False
-        self._interrupts = Interrupts()
-
-    def write(self, found: Iterator[Prediction]) -> None:
-        """Writes them all."""
-        from nestree.prediction.output import as_object
-
-        if self._path is None:
-            with self._interrupts:
-                for one in found:
-                    self._interrupts.check()
-                    sys.stdout.write(dumped(as_object(one)) + "\n")
-                    sys.stdout.flush()
-            return
-        unfinished = partial_name(self._path)
-        try:
-            self._write_to(unfinished, found)
-        except DataError as error:
-            self._error = self._error or error
-        if self._error is not None:
-            if unfinished.exists():
-                common.say(f"{unfinished}: {self._number} documents, as far as it came; not complete")
-            raise self._error
-        unfinished.replace(self._path)
-        common.say(f"{self._path}: {self._number} documents written as {self._format}")
-
-    def _write_to(self, unfinished: Path, found: Iterator[Prediction]) -> None:
-        with self._interrupts, self._stopped_between_documents():
-            if self._format == "jsonl":
-                _write_lines(self._until_it_fails(found), unfinished)
-            else:
-                report = Report()
-                documents = (one.document for one in self._until_it_fails(found))
-                write(documents, unfinished, self._format, options=self._options, report=report)
-                common.say_report(report)
-
-    def _until_it_fails(self, found: Iterator[Prediction]) -> Iterator[Prediction]:
-        try:
-            while True:
-                self._reading = True
-                self._interrupts.check()
-                if self._stop:
-                    raise KeyboardInterrupt
-                one = next(found, None)
-                self._reading = False
-                if one is None:
-                    return
-                yield one
-                self._number += 1
-        except (KeyboardInterrupt, DataError, OSError) as error:
-            self._error = error
-        finally:
-            self._reading = False
-
-    @contextmanager
-    def _stopped_between_documents(self) -> Iterator[None]:
-        """Within it, Ctrl-C does not come while a document is written."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def stop(number: int, frame: Any) -> None:
-            if self._stop or self._reading:
-                raise KeyboardInterrupt
-            self._stop = True
-
-        before = signal.signal(signal.SIGINT, stop)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-
-def partial_name(path: Path) -> Path:
-    """What a file is called as long as it is not complete: its ending stays."""
-    suffixes = "".join(path.suffixes[-2:])
-    return path.with_name(f"{path.name.removesuffix(suffixes)}.partial{suffixes}")
-
-
-def _target(options: argparse.Namespace, inputs: list[Path]) -> _Target:
-    """Says what is wrong with the output before anything slow begins."""
-    path: Path | None = options.output
-    if path is None:
-        if options.to not in (None, "jsonl"):
-            raise DataError(f"the format {options.to!r} goes to a file", advice="Name one: --output PATH.")
-        return _Target(None, "jsonl", {})
-    form, chosen = output_format(path, options)
-    if options.trees and form.name != "jsonl":
-        raise DataError("trees are written as JSON Lines only", path=path, advice="Use the ending .jsonl.")
-    check_output(path, options.force, inputs)
-    unfinished = partial_name(path)
-    if unfinished.is_dir():
-        raise DataError("there is a folder from a run that was not finished", path=unfinished, advice="Move it away.")
-    if unfinished.exists() and not options.force:
-        advice = "Move it away, or use --force."
-        raise DataError("there is a file from a run that was not finished", path=unfinished, advice=advice)
-    return _Target(path, form.name, chosen)
-
-
-def output_format(path: Path, options: argparse.Namespace) -> tuple[Format, dict[str, str]]:
-    """What ``--to``, ``--set-to`` and the ending of the output say, checked."""
-    form = get(options.to) if options.to else for_writing(path)
-    if form.write is None:
-        raise DataError(f"the format {form.name!r} is read, not written")
-    chosen = common.pairs(options.set_to)
-    form.check_options(chosen, writing=True)
-    return form, chosen
-
-
-def check_output(path: Path, force: bool, inputs: list[Path]) -> None:
-    """Raises an error if nothing can be written there, or something would be lost."""
-    if path.is_dir():
-        raise DataError("there is a folder already", path=path, advice="Name another one.")
-    if any(one.exists() and path.exists() and one.resolve() == path.resolve() for one in inputs if one != STDIN):
-        raise DataError("input and output are the same", path=path, advice="Name another one.")
-    if path.exists() and not force:
-        raise DataError("there is something already", path=path, advice="Name another one, or use --force.")
-    if not path.parent.is_dir():
-        raise DataError("there is no such folder", path=path.parent)
-
-
-def _write_lines(found: Iterable[Prediction], path: Path) -> None:
-    """Line by line. If the disk is full, the lines that are whole stay."""
-    from nestree.prediction.output import as_object
-
-    whole = 0
-    try:
-        with opener_for(path)(path, "wb") as stream:
-            for one in found:
-                line = (dumped(as_object(one)) + "\n").encode()
-                stream.write(line)
-                stream.flush()
-                whole += len(line)
-    except OSError as error:
-        with suppress(OSError):
-            if path.suffix == ".jsonl":
-                with path.open("r+b") as stream:
-                    stream.truncate(whole)
-        raise DataError(f"the file cannot be written: {error.strerror or error}", path=path) from None
+    following = iter(found)
+    first = list(islice(following, 1))  # what is said meanwhile is not within the bar
+    yield from tqdm(chain(first, following), total=total, unit=" documents", disable=hidden)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nestree.cli import common, predict
+from nestree.cli import common, output, predict
 from nestree.data import Document, Policies, Report, fit, read, write
 from nestree.data.errors import DataError
 from nestree.data.formats import detect
@@ -64,7 +64,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _suggest(options: argparse.Namespace) -> int:
-    inputs: list[Path] = options.inputs or [predict.STDIN]
+    inputs: list[Path] = options.inputs or [output.STREAM]
     predict.check_inputs(inputs, options, "suggest")
     form = _target(options, inputs)
     common.check_model(options.model)
@@ -106,8 +106,8 @@ def _target(options: argparse.Namespace, inputs: list[Path]) -> tuple[Format, di
         if options.to not in (None, "jsonl"):
             raise DataError(f"the format {options.to!r} goes to a file", advice="Name one: --output PATH.")
         return None
-    form, chosen = predict.output_format(options.output, options)
-    predict.check_output(options.output, options.force, [*inputs, *options.exclude])
+    form, chosen = output.output_format(options.output, options)
+    output.check_output(options.output, options.force, [*inputs, *options.exclude])
     return form, {**form.as_guesses, **chosen}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from nestree.data.model import Document
 from nestree.data.policies import Policies, aligned, contiguous, with_joined_sentences
 from nestree.data.reading import read, write
 from nestree.data.report import Report
-from nestree.data.splitting import Splitter
+from nestree.data.splitting import Splitter, without_surrogates
 
 
 def convert(
@@ -35,7 +36,7 @@ def convert(
     report = Report() if report is None else report
     found = formats.get(target_format) if target_format is not None else formats.for_writing(Path(target))
     documents = read(source, source_format, options=source_options, report=report)
-    counted = _Counted(fit(documents, found, policies or Policies(), splitter or Splitter(), report))
+    counted = Counted(fit(documents, found, policies or Policies(), splitter or Splitter(), report))
     write(counted, target, found.name, options=target_options, report=report)
     return counted.number
 
@@ -45,6 +46,8 @@ def fit(
 ) -> Iterator[Document]:
     """Documents as a format can hold them: with words, on words, in one piece, as far as it needs that."""
     for document in documents:
+        if not target.surrogates:
+            document = _without_surrogates(document, report)
         if not target.pieces:
             document = contiguous(document, policies, report)
         if target.words:
@@ -59,7 +62,16 @@ def fit(
         yield document
 
 
-class _Counted:
+def _without_surrogates(document: Document, report: Report) -> Document:
+    """The document, of as many characters, in which halves of characters are replaced: UTF-8 has none."""
+    text = without_surrogates(document.text)
+    if text == document.text:
+        return document
+    report.note("not kept", document.place, "lone surrogates, written as U+FFFD", "text")
+    return replace(document, text=text)
+
+
+class Counted:
     """Counts what passes."""
 
     def __init__(self, documents: Iterable[Document]) -> None:

@@ -132,6 +132,11 @@ def opener_for(path: Path) -> Callable[..., IO[Any]]:
     return found
 
 
+def is_compressed(path: Path) -> bool:
+    """Whether a file is compressed, by its ending."""
+    return path.suffix in _COMPRESSION
+
+
 class _Text:
     """A text file. Text that begins with U+FEFF gets another before it, as readers take one for a byte order mark."""
 

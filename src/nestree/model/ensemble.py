@@ -89,6 +89,10 @@ class PiecesOfEach(Pieces):
         """Those of the first tokenizer."""
         return self.kinds[0].of_words(words)
 
+    def count(self, words: Sequence[str]) -> int:
+        """The same."""
+        return self.kinds[0].count(words)
+
     def cut(self, sentences: Sequence[Sequence[str]]) -> list[Cut]:
         """Each sentence in all pieces."""
         found = [one.cut(sentences) for one in self.kinds]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,8 @@ def read_folder(path: Path) -> Settings:
     """All that a folder holds but the encoder and the weights, checked."""
     values = read_nestree_json(path)
     metrics = _read_json(path / METRICS) if (path / METRICS).is_file() else {}
-    return Settings(_config(values["model"], path / SETTINGS), values["fingerprint"], values["training"], metrics)
+    config = _config(values["model"], path / SETTINGS, str(values["nestree"]))
+    return Settings(config, values["fingerprint"], values["training"], metrics)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -75,18 +77,27 @@ def read_nestree_json(path: Path) -> dict[str, Any]:
         raise ModelError(what, path=file, advice=advice)
     for faulty, what in ((set(values) - set(KEYS), "unknown key"), (set(KEYS) - set(values), "missing key")):
         if faulty:
-            raise ModelError(f"{what} {min(faulty)!r}", path=file, advice=f"Known are {', '.join(KEYS)}.")
+            advice = _newer(str(values.get("nestree"))) or f"Known are {', '.join(KEYS)}."
+            raise ModelError(f"{what} {min(faulty)!r}", path=file, advice=advice)
     for name in ("model", "training"):
         if not isinstance(values[name], dict):
             raise ModelError(f"{name!r} should be an object", path=file, advice=AGAIN)
     return values
 
 
-def _config(values: dict[str, Any], file: Path) -> ModelConfig:
+def _newer(version: str) -> str | None:
+    """What to do about a model that a newer version saved; None if it is none."""
+    theirs, ours = (tuple(map(int, re.findall(r"\d+", one)[:3])) for one in (version, __version__))
+    if theirs <= ours:
+        return None
+    return f"nestree {version} saved it, and this is nestree {__version__}: pip install --upgrade nestree"
+
+
+def _config(values: dict[str, Any], file: Path, version: str) -> ModelConfig:
     try:
         return ModelConfig.from_dict(values)
     except (AttributeError, TypeError, ValueError) as error:
-        advice = "Correct it, or save the model again."
+        advice = _newer(version) or "Correct it, or save the model again."
         raise ModelError(
             f"the settings of the model are wrong: {first_line(error)}", path=file, advice=advice
         ) from None

@@ -350,6 +350,7 @@ class NestedNER(Saved):
             texts: one or several.
             **options:
                 threshold: the least probability of an entity, for all labels or by label; left out, the model decides.
+                nested: entities within others, too (the usual); False: the outermost ones alone.
                 flat: leave out nesting: keep the "outermost", the "innermost" or the "best"-scoring entities.
                 trees: also give the tree of each sentence, latent nodes included.
                 alternatives: also give the best tree of each sentence and so many next best ones, with probabilities.
@@ -368,7 +369,7 @@ class NestedNER(Saved):
         """As :meth:`predict`, for any number of texts, one prediction after the other, in bounded memory."""
         from nestree.prediction.predict import Options, predictions, texts_as_documents
 
-        return predictions(self, texts_as_documents(self, texts), Options(**options))
+        return predictions(self, texts_as_documents(self, texts), Options.of(options))
 
     def predict_tokens(self, token_lists: Iterable[Sequence[str]], **options: Any) -> list[Prediction]:
         """The entities of sentences that are words already, which are taken as they are. Offsets count words.
@@ -379,7 +380,7 @@ class NestedNER(Saved):
         """
         from nestree.prediction.predict import Options, predictions, words_as_documents
 
-        return list(predictions(self, words_as_documents(token_lists), Options(**options), in_words=True))
+        return list(predictions(self, words_as_documents(token_lists), Options.of(options), in_words=True))
 
     def count_tokens(self, text: str) -> int:
         """How many pieces the encoder reads of a text; it reads ``model.pieces.limit`` at a time, in windows."""

@@ -77,7 +77,7 @@ def _sent(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
 
 
 class Cut(NamedTuple):
-    """A sentence in pieces.
+    """A sentence in pieces; ``short`` says whether a word has more pieces than a window, of which the first are read.
 
     Shape: ``windows`` rows of pieces, the special ones included; ``window``, ``first`` and ``last`` ``[n]``: of each
     word the window it is read in, and its first and last piece there.
@@ -87,6 +87,7 @@ class Cut(NamedTuple):
     window: np.ndarray
     first: np.ndarray
     last: np.ndarray
+    short: bool = False
 
     @property
     def width(self) -> int:
@@ -139,12 +140,19 @@ class Pieces:
             backend.no_padding()
         return backend.encode_batch(list(map(list, sentences)), is_pretokenized=True, add_special_tokens=False)
 
+    def count(self, words: Sequence[str]) -> int:
+        """How many pieces words have, however long they are."""
+        return sum(len(one) or 1 for one in self._all_by_word(self._encoded([words])[0], len(words)))
+
     def _by_word(self, encoded: Any, words: int) -> list[list[int]]:
+        return [one[: self._room] or [self._unknown] for one in self._all_by_word(encoded, words)]
+
+    def _all_by_word(self, encoded: Any, words: int) -> list[list[int]]:
         pieces: list[list[int]] = [[] for _ in range(words)]
         for word, piece in zip(encoded.word_ids, encoded.ids, strict=True):
             if word is not None:
                 pieces[word].append(piece)
-        return [one[: self._room] or [self._unknown] for one in pieces]
+        return pieces
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Batch:
         """A batch of sentences."""
@@ -156,7 +164,7 @@ class Pieces:
             return []
         encoded = self._encoded(sentences)
         return [
-            cut or self._cut(self._by_word(one, len(words)))
+            cut or self._cut(self._all_by_word(one, len(words)))
             for cut, one, words in zip(self._in_one_window(encoded, sentences), encoded, sentences, strict=True)
         ]
 
@@ -192,6 +200,8 @@ class Pieces:
         return cuts
 
     def _cut(self, pieces: list[list[int]]) -> Cut:
+        short = any(len(one) > self._room for one in pieces)
+        pieces = [one[: self._room] or [self._unknown] for one in pieces]
         sizes = np.array([len(one) for one in pieces], dtype=np.int64)
         flat = np.array([piece for one in pieces for piece in one], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -203,7 +213,7 @@ class Pieces:
             window[kept] = len(windows)
             first[kept] = starts[kept] - starts[start] + len(self._before)
             windows.append(np.concatenate([self._before, flat[starts[start] : starts[end]], self._after]))
-        return Cut(tuple(windows), window, first, first + sizes - 1)
+        return Cut(tuple(windows), window, first, first + sizes - 1, short)
 
     def padded_width(self, widest: int, multiple: int = EIGHT) -> int:
         """How wide the windows of a batch are."""

@@ -126,6 +126,7 @@ def _save(
     """Writes everything; ``parts`` writes what only this kind of model has, and returns the fingerprint."""
     if path.exists() and not path.is_dir():
         raise ModelError("this is a file, and a model is saved into a folder", path=path)
+    is_new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
     scores: dict[str, Any] = _plain(model.metrics if metrics is None else metrics)
     trained_with: dict[str, Any] = _plain(model.trained_with if training is None else training)
@@ -140,8 +141,15 @@ def _save(
             (new / CARD).write_text(text, encoding="utf-8")
         _sync(new)
         move_files(new, path, weights)
+    except OSError as error:
+        if isinstance(error, ModelError) or error.filename:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # says where, too
     finally:
         shutil.rmtree(new, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):  # there is something in it, as there should be
+                path.rmdir()
 
 
 def _write_json(path: Path, values: dict[str, Any]) -> None:

@@ -38,6 +38,12 @@ def as_document(found: Prediction) -> Document:
     return replace(found.document, entities=entities, tokens=None, sentences=None, meta=_meta(found))
 
 
+def with_meta(found: Prediction) -> Document:
+    """The document of a prediction, words included, which says under meta what was read in windows."""
+    document = found.document
+    return document if found.windowed == () and found.trees is None else replace(document, meta=_meta(found))
+
+
 def _meta(found: Prediction) -> dict[str, Any]:
     meta = dict(found.document.meta)
     if found.windowed:

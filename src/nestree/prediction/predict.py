@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 from nestree.data import Document
@@ -38,8 +38,20 @@ class Options:
     max_words: int = MAX_WORDS
     budget: int | None = None
     alternatives: int = 0
+    nested: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """Options as a user names them; unknown ones are an error that lists the known."""
+        known = [one.name for one in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise TypeError(f"there is no option {name!r}; known are {', '.join(known)}.")
+        return cls(**given)
 
     def __post_init__(self) -> None:
+        if not self.nested and self.flat is None:
+            object.__setattr__(self, "flat", "outermost")
         if self.flat is not None and self.flat not in FLAT:
             raise ValueError(f"flat is {self.flat!r}; known are {', '.join(map(repr, FLAT))}, or None for nested.")
         if self.alternatives < 0:
@@ -62,6 +74,10 @@ def checked_texts(texts: Iterable[str]) -> Iterator[str]:
     Raises:
         TypeError: one of them, which is named by its number, is not a string.
     """
+    if isinstance(texts, str | bytes):
+        kind = "one string" if isinstance(texts, str) else "bytes, which are no text"
+        advice = "predict takes it as it is" if isinstance(texts, str) else "decode them first"
+        raise TypeError(f"texts is {kind}; {advice}, and a stream takes a list, or any iterable, of strings.")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(
@@ -73,9 +89,13 @@ def checked_texts(texts: Iterable[str]) -> Iterator[str]:
 def words_as_documents(token_lists: Iterable[Sequence[str]]) -> Iterator[Document]:
     """Lists of words, each a sentence, as they are."""
     for number, words in enumerate(token_lists):
-        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        if isinstance(words, str):
+            what = f"item {number} is a string, not a list of words"
+            raise TypeError(f"{what}: one sentence is predict_tokens([words]), and for text there is predict.")
+        words = list(words)
+        if not all(isinstance(word, str) for word in words):
             raise TypeError(f"item {number} is not a list of words; for text there is predict.")
-        yield Document.from_words(list(words))
+        yield Document.from_words(words)
 
 
 def predictions(
@@ -220,5 +240,7 @@ def _windowed(document: Document, windowed: Sequence[bool], in_words: bool) -> I
 
 def count_tokens(model: NestedNER, text: str) -> int:
     """How many pieces the encoder reads of a text, its special ones not counted."""
+    if not isinstance(text, str):
+        raise TypeError(f"text is a {type(text).__name__}, not a string.")
     document = model.config.splitter.split(Document(without_surrogates(text)))
-    return sum(len(pieces) for pieces in model.pieces.of_words(document.words)) if document.words else 0
+    return model.pieces.count(document.words) if document.words else 0

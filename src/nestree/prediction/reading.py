@@ -80,6 +80,8 @@ def read(
 
     While a GPU works on some sentences, the answers of those before are handed out, and the next are cut into pieces.
 
+    If reading the sentences fails, that error comes after what was found in all sentences before it.
+
     Args:
         model: whose pieces are needed.
         find: finds spans or nodes, in words of the sentence.
@@ -88,7 +90,8 @@ def read(
         max_words: longer sentences are read in windows of so many words, of which a quarter overlap.
         merge: puts together what was found in the windows of a sentence; :func:`merged`, if None.
     """
-    groups: Iterator[_Group] = (_cut(model, some, max_words) for some in _groups(sentences))
+    failed: list[Exception] = []
+    groups: Iterator[_Group] = (_cut(model, some, max_words) for some in _groups(sentences, failed))
     if model.device.type != "cpu":  # a CPU has nothing to wait for
         groups = Ahead(groups, 1, "nestree-reader")
     desk = _Desk(model, find)
@@ -107,6 +110,8 @@ def read(
         if not _more_is_ready(groups):
             yield from _all_answers(desk, asked, merge or merged)
     yield from _all_answers(desk, asked, merge or merged)
+    if failed:
+        raise failed[0]
 
 
 def read_cuts(model: NestedNER, find: Find[Found], cuts: Sequence[Cut], budget: int | None = None) -> list[list[Found]]:
@@ -150,7 +155,8 @@ def _reads(group: _Group, answers: _Answers[Found], merge: Merge) -> Iterator[Re
     for windows in group.windows:
         parts = [next(found) for _ in windows]
         of_sentence = [one for one, _ in parts]
-        windowed = len(windows) > 1 or len(parts[0][1].windows) > 1  # of trees, or of the encoder
+        cut = parts[0][1]
+        windowed = len(windows) > 1 or len(cut.windows) > 1 or cut.short  # of trees, of the encoder, of one word
         yield Read(merge(of_sentence, windows) if len(windows) > 1 else of_sentence[0], windowed)
 
 
@@ -227,10 +233,11 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+def _groups(sentences: Iterable[Sequence[str]], failed: list[Exception]) -> Iterator[list[Sequence[str]]]:
+    """Sentences that are looked at together. An error of their source ends them, and is kept for later."""
     waiting: list[Sequence[str]] = []
     words, most = 0, min(FIRST, AHEAD)
-    for sentence in sentences:
+    for sentence in _until_error(sentences, failed):
         waiting.append(sentence)
         words += len(sentence)
         if len(waiting) >= most or words >= WORDS_AHEAD:
@@ -238,6 +245,19 @@ def _groups(sentences: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]
             waiting, words, most = [], 0, min(GROWTH * most, AHEAD)
     if waiting:
         yield waiting
+
+
+def _until_error(sentences: Iterable[Sequence[str]], failed: list[Exception]) -> Iterator[Sequence[str]]:
+    following = iter(sentences)
+    while True:
+        try:
+            sentence = next(following)
+        except StopIteration:
+            return
+        except Exception as error:  # raised again, when all before it is read
+            failed.append(error)
+            return
+        yield sentence
 
 
 def _cut(model: NestedNER, sentences: list[Sequence[str]], max_words: int) -> _Group:

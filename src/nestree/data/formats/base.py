@@ -88,6 +88,7 @@ class Format:
         words: whether it counts in words, so that entities must be on them.
         pieces: whether it can hold an entity of several pieces.
         across: whether an entity may run over the end of a sentence, in a format that counts in words.
+        surrogates: whether it can hold lone surrogates, which UTF-8 cannot: JSON can, by its escapes.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Format:
     words: bool = False
     pieces: bool = False
     across: bool = False
+    surrogates: bool = False
     writing: Mapping[str, str] = field(default_factory=dict)
     as_guesses: Mapping[str, str] = field(default_factory=dict)
     with_guesses: Mapping[str, str] = field(default_factory=dict)

@@ -85,5 +85,6 @@ FORMAT = Format(
     looks_like_doccano,
     read_doccano,
     write_doccano,
+    surrogates=True,
     writing={"key": "label, labels or entities"},
 )

@@ -266,4 +266,5 @@ FORMAT = Format(
     ".jsonl",
     options=_OPTIONS,
     pieces=True,
+    surrogates=True,
 )

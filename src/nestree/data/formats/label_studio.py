@@ -259,6 +259,7 @@ FORMAT = Format(
     looks_like_label_studio,
     read_label_studio,
     write_label_studio,
+    surrogates=True,
     options={
         "annotation": "of several annotations of a task: error, first or last",
         "text": "key of the text in a task's data",

@@ -136,6 +136,7 @@ FORMAT = Format(
     looks_like_prodigy,
     read_prodigy,
     write_prodigy,
+    surrogates=True,
     options={
         "unanswered": "examples without an answer: read (default: as accepted) or ignore (they are left out)",
         "unknown_label": UNKNOWN_LABEL,

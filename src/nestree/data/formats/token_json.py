@@ -179,6 +179,7 @@ DYGIE = Format(
     read_dygie,
     write_dygie,
     words=True,
+    surrogates=True,
     across=True,
 )
 CNN_NER = Format(
@@ -188,6 +189,7 @@ CNN_NER = Format(
     read_cnn_ner,
     write_cnn_ner,
     words=True,
+    surrogates=True,
 )
 GLINER = Format(
     "gliner",
@@ -196,4 +198,5 @@ GLINER = Format(
     read_gliner,
     write_gliner,
     words=True,
+    surrogates=True,
 )
