@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -38,6 +39,15 @@ class Ahead(Iterator[Item]):
     def is_ready(self) -> bool:
         """Whether the next item can be had without waiting; or nothing more comes."""
         return not self._ready.empty()
+
+    def comes_within(self, seconds: float) -> bool:
+        """Whether the next item, or the end, is there before so much time has passed."""
+        deadline = time.monotonic() + seconds
+        while not self.is_ready:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(seconds / 10)
+        return True
 
     def __next__(self) -> Item:
         if self._stop.is_set():

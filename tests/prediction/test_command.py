@@ -388,6 +388,17 @@ def test_a_newer_version_is_named(tmp_path: Path, text: Path, model: Path, capsy
     assert "nestree 99.0 saved it" in capsys.readouterr().err
 
 
+def test_a_slow_pipe_is_answered_line_by_line(model: Path) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command(model), text=True, **pipes) as process:  # type: ignore[call-overload]
+        for text in ("Anna runs. Bo runs.", "The acme club."):
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["text"] == text  # it does not wait for the end
+        process.stdin.close()
+        assert process.wait(timeout=120) == 0
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs a terminal of Unix")
 def test_a_bar_is_shown_where_predictions_go_to_a_file(model: Path, text: Path, tmp_path: Path) -> None:
     import pty

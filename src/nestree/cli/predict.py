@@ -19,12 +19,17 @@ from nestree.data.errors import DataError
 from nestree.data.formats import detect
 from nestree.data.model import Source
 from nestree.data.plain import is_text, stem, text_files
+from nestree.threads import Ahead
 
 if TYPE_CHECKING:
     from nestree.model import NestedNER
     from nestree.prediction import Prediction
 
 FLAT = ("outermost", "innermost", "best")
+PATIENCE = 0.05
+"""Seconds after which lines of a pipe are predicted, if no more come."""
+LINES_AHEAD = 4096
+"""Lines of a pipe that are held at the most, beside those that are being read."""
 COUNTED = 1 << 28
 """Bytes of input that are counted beforehand, so that the time left can be told."""
 
@@ -95,10 +100,12 @@ def _predict(options: argparse.Namespace) -> int:
     model = common.load_model(options.model, options.device)
     from nestree.prediction.predict import Options, predictions
 
-    documents = common.split(documents_of(inputs, options, report), model.config.splitter, "as the model reads text")
+    piped = _Piped()
+    documents = documents_of(inputs, options, report, piped)
+    documents = common.split(documents, model.config.splitter, "as the model reads text")
     how = Options(thresholds, options.flat, options.trees, options.max_words, options.budget)
     try:
-        found = predictions(model, documents, how)
+        found = predictions(model, documents, how, pausing=piped.pauses)
     except ValueError as error:
         raise DataError(str(error).removesuffix(".")) from None
     found = _with_memory(found, model)
@@ -135,11 +142,35 @@ def _check_format(path: Path) -> None:
         raise DataError(f"{error} Is it plain text? Then use --text") from None
 
 
-def documents_of(inputs: list[Path], options: argparse.Namespace, report: Report) -> Iterator[Document]:
-    """The documents of files, folders and the standard input, one after the other."""
+class _Piped:
+    """Lines of the standard input, read in a thread, so that it is known when no more come for now."""
+
+    def __init__(self) -> None:
+        self._lines: Ahead[bytes] | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:  # a stream of its own, which nobody else waits for when the program ends
+            stream: Iterable[bytes] = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
+        except (AttributeError, OSError, ValueError):  # it is no real one
+            stream = sys.stdin.buffer
+        self._lines = Ahead(stream, LINES_AHEAD, "nestree-stdin")
+        return self._lines
+
+    def pauses(self) -> bool:
+        """Whether whoever writes takes its time."""
+        return self._lines is not None and not self._lines.comes_within(PATIENCE)
+
+
+def documents_of(
+    inputs: list[Path], options: argparse.Namespace, report: Report, piped: Iterable[bytes] | None = None
+) -> Iterator[Document]:
+    """The documents of files, folders and the standard input, one after the other.
+
+    ``piped``: the lines of the standard input, if something else is to read them.
+    """
     for path in inputs:
         if path == STREAM:
-            yield from _of_stdin(options, report)
+            yield from _of_stdin(options, report, piped)
         elif (texts := _texts(path, options)) is not None:
             for one in texts:
                 yield from _of_text(one, options.lines)
@@ -162,10 +193,10 @@ def _texts(path: Path, options: argparse.Namespace) -> list[Path] | None:
     return None
 
 
-def _of_stdin(options: argparse.Namespace, report: Report) -> Iterator[Document]:
+def _of_stdin(options: argparse.Namespace, report: Report, piped: Iterable[bytes] | None) -> Iterator[Document]:
     stream = sys.stdin.buffer
     if options.format is None:
-        for number, line in enumerate(stream, 1):
+        for number, line in enumerate(stream if piped is None else piped, 1):
             yield Document(_decoded(line, "<stdin>", number).rstrip("\r\n"), source=Source("<stdin>", number))
         return
     with tempfile.TemporaryDirectory() as folder:  # readers want a file, which they may look at twice

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from nestree.data import Document, Entity
 from nestree.model import NestedNER, Span
 from nestree.prediction.reading import MAX_WORDS, Find, Found, Merge, Read, read, read_cuts
+
+Pausing = Callable[[], bool]
+"""Whether no further document comes for now, so that those before should not wait for it."""
 
 
 def annotate(
@@ -36,16 +39,19 @@ def read_documents(
     budget: int | None,
     max_words: int,
     merge: Merge | None = None,
+    pausing: Pausing | None = None,
 ) -> Iterator[tuple[Document, list[Read[Found]]]]:
     """Each document, and what is found in each of its sentences."""
     waiting: deque[Document] = deque()
 
-    def sentences() -> Iterator[Sequence[str]]:
+    def sentences() -> Iterator[Sequence[str] | None]:
         for document in documents:
             check_split(document)
             waiting.append(document)
             for start, end in document.sentences or ():
                 yield words_of(document, start, end)
+            if pausing is not None and pausing():
+                yield None
 
     found: list[Read[Found]] = []
     for one in read(model, find, sentences(), budget=budget, max_words=max_words, merge=merge):

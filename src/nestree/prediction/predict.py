@@ -12,7 +12,7 @@ from nestree.model import NestedNER, Steps
 from nestree.model.alternatives import Tree
 from nestree.model.config import ModelConfig
 from nestree.model.pieces import Batch
-from nestree.prediction.documents import read_documents, with_spans
+from nestree.prediction.documents import Pausing, read_documents, with_spans
 from nestree.prediction.reading import MAX_WORDS, Read, merged
 from nestree.prediction.results import (
     FLAT,
@@ -99,15 +99,22 @@ def words_as_documents(token_lists: Iterable[Sequence[str]]) -> Iterator[Documen
 
 
 def predictions(
-    model: NestedNER, documents: Iterable[Document], options: Options, *, in_words: bool = False
+    model: NestedNER,
+    documents: Iterable[Document],
+    options: Options,
+    *,
+    in_words: bool = False,
+    pausing: Pausing | None = None,
 ) -> Iterator[Prediction]:
     """A prediction for each document, in their order. Documents have words and sentences.
+
+    Documents are read some at a time; ``pausing``, if it is there, is asked after each whether to wait for more.
 
     Raises:
         ValueError: a threshold makes no sense, or trees are asked of a model that has none.
     """
     thresholds = check_options(options, model.config)
-    return _predictions(model, documents, options, thresholds, in_words)
+    return _predictions(model, documents, options, thresholds, in_words, pausing)
 
 
 def check_options(options: Options, config: ModelConfig) -> dict[str, float] | None:
@@ -124,11 +131,18 @@ def _predictions(
     options: Options,
     thresholds: dict[str, float] | None,
     in_words: bool,
+    pausing: Pausing | None,
 ) -> Iterator[Prediction]:
     find: Any = Finder(model, options, thresholds).steps
     read: Iterable[tuple[Document, list[Read[Any]]]]
     read = read_documents(
-        model, find, documents, budget=options.budget, max_words=options.max_words, merge=merged_sentences
+        model,
+        find,
+        documents,
+        budget=options.budget,
+        max_words=options.max_words,
+        merge=merged_sentences,
+        pausing=pausing,
     )
     for document, found in read:
         sentences: list[Any] = [one.found for one in found]

@@ -34,6 +34,7 @@ MAX_WORDS = 256
 
 
 Found = TypeVar("Found", bound=Any)
+Item = TypeVar("Item")
 Find = Callable[[Batch], list[list[Found]]]
 """A method of a model that finds something in each sentence of a batch: ``model.decode``, ``model.trees``.
 
@@ -70,7 +71,7 @@ class _Group(NamedTuple):
 def read(
     model: NestedNER,
     find: Find[Found],
-    sentences: Iterable[Sequence[str]],
+    sentences: Iterable[Sequence[str] | None],
     *,
     budget: int | None = None,
     max_words: int = MAX_WORDS,
@@ -85,7 +86,7 @@ def read(
     Args:
         model: whose pieces are needed.
         find: finds spans or nodes, in words of the sentence.
-        sentences: as words.
+        sentences: as words. None among them says that no more come for now: those before are read at once.
         budget: padded work of one forward pass (:func:`nestree.model.batching.work`); left out, what suits the device.
         max_words: longer sentences are read in windows of so many words, of which a quarter overlap.
         merge: puts together what was found in the windows of a sentence; :func:`merged`, if None.
@@ -233,11 +234,16 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-def _groups(sentences: Iterable[Sequence[str]], failed: list[Exception]) -> Iterator[list[Sequence[str]]]:
+def _groups(sentences: Iterable[Sequence[str] | None], failed: list[Exception]) -> Iterator[list[Sequence[str]]]:
     """Sentences that are looked at together. An error of their source ends them, and is kept for later."""
     waiting: list[Sequence[str]] = []
     words, most = 0, min(FIRST, AHEAD)
     for sentence in _until_error(sentences, failed):
+        if sentence is None:
+            if waiting:
+                yield waiting
+            waiting, words = [], 0
+            continue
         waiting.append(sentence)
         words += len(sentence)
         if len(waiting) >= most or words >= WORDS_AHEAD:
@@ -247,17 +253,17 @@ def _groups(sentences: Iterable[Sequence[str]], failed: list[Exception]) -> Iter
         yield waiting
 
 
-def _until_error(sentences: Iterable[Sequence[str]], failed: list[Exception]) -> Iterator[Sequence[str]]:
-    following = iter(sentences)
+def _until_error(items: Iterable[Item], failed: list[Exception]) -> Iterator[Item]:
+    following = iter(items)
     while True:
         try:
-            sentence = next(following)
+            item = next(following)
         except StopIteration:
             return
         except Exception as error:  # raised again, when all before it is read
             failed.append(error)
             return
-        yield sentence
+        yield item
 
 
 def _cut(model: NestedNER, sentences: list[Sequence[str]], max_words: int) -> _Group:
