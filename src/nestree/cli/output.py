@@ -17,7 +17,7 @@ from nestree.cli.interrupts import Interrupts
 from nestree.data import Policies, Report, Splitter, write
 from nestree.data.conversion import Counted, fit
 from nestree.data.errors import DataError
-from nestree.data.files import is_compressed
+from nestree.data.files import is_compressed, written_bytes
 from nestree.data.formats import for_writing, get
 from nestree.data.formats.base import Format
 from nestree.data.formats.records import dumped
@@ -170,24 +170,37 @@ class Target:
         common.say(f"{path}: {unfinished.number} documents written as {self._form.name}")
 
     def _write_beside_lines(self, found: Iterator[Prediction], path: Path) -> None:
-        from nestree.prediction.output import with_meta
-
         unfinished, lines, report = partial_name(path), _Lines(lines_name(path)), Report()
         noted = self._noted(self._until_it_fails(found), lines)
-        documents = Counted(fit(map(with_meta, noted), self._form, Policies(), Splitter(), report))
         try:
             with self._interrupts, self._stopped_between_documents():
-                write(documents, unfinished, self._form.name, options=self._options, report=report)
+                number = self._write_format(noted, unfinished, report)
         except (DataError, KeyboardInterrupt) as error:
             noted.close()
             _remove(unfinished)
             self._error = self._error or error
             self._raise_error(lines.path, lines.number, " (JSON Lines; `nestree data convert` makes any format of it)")
+            raise
         lines.path.unlink(missing_ok=True)
         common.say_report(report)
-        self._raise_error(unfinished, documents.number)
+        self._raise_error(unfinished, number)
         unfinished.replace(path)
-        common.say(f"{path}: {documents.number} documents written as {self._form.name}")
+        common.say(f"{path}: {number} documents written as {self._form.name}")
+
+    def _write_format(self, found: Iterator[Prediction], path: Path, report: Report) -> int:
+        """Writes a file as its format wants it; returns the number of documents."""
+        if self._form.name != LINES:
+            from nestree.prediction.output import with_meta
+
+            documents = Counted(fit(map(with_meta, found), self._form, Policies(), Splitter(), report))
+            write(documents, path, self._form.name, options=self._options, report=report)
+            return documents.number
+        number = 0
+        with written_bytes(path) as stream:
+            for one in found:
+                stream.write(_line(one))
+                number += 1
+        return number
 
     def _raise_error(self, kept: Path, number: int, how: str = "") -> None:
         if self._error is None:
