@@ -31,6 +31,8 @@ dev after four of their epochs, the last among them, instead of after each."""
 RATES = {"GLiNER": (2e-4, 5e-4)}
 """Learning rates of encoder and head where ours do not do: GLiNER adds its loss up over spans, and with our rate for
 the head its scores stop moving within the first epoch."""
+ONE_RATE = ("spaCy spancat",)
+"""Tools whose optimizer has one learning rate, for which the encoder's is taken."""
 MAX_WIDTH = 12
 """Words of the longest entity that other tools look for; more make them slow."""
 
@@ -108,7 +110,8 @@ def _one(request: Request, corpus: CorpusFiles, encoder: Encoder, tool: str, run
         "encoder": encoder.as_dict(),
         "machine": provenance.machine(),
         "spec": {
-            key: spec[key] for key in ("epochs", "looks", "batch_size", "encoder_lr", "head_lr", "max_width", "threads")
+            key: spec[key]
+            for key in ("epochs", "looks", "batch_size", "encoder_lr", "head_lr", "max_width", "device", "threads")
         },
         **found,
         "scores": {"decoding": "own", "own": measures.scored(gold, predicted)},
@@ -200,15 +203,16 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
         difference = own["nestree"].better_than(group) if "nestree" in own and name != "nestree" else None
         row = [name, *(group.text(one) for one in ("precision", "recall", "f1")), group.text("recall", "unlabelled")]
         known = group.results[0].get("spec") or group.results[0]["config"]
-        row.append(f"{known['encoder_lr']:g} / {known['head_lr']:g}")
-        row += [f"{difference} {p_text(difference.p)}" if difference else "", f"{seconds:.0f} s", str(len(group.runs))]
+        row.append(f"{known['encoder_lr']:g}" + ("" if name in ONE_RATE else f" / {known['head_lr']:g}"))
+        row.append(f"{difference} {p_text(difference.p)}" if difference else "")
+        row += [f"{seconds:.0f} s ({_machine(group.results[0])})", str(len(group.runs))]
         rows.append(row)
     found.add(
         f"### {where}",
         "All start from the same encoder weights, see the same sentences as often, in batches of the same size, with "
         "the learning rates that are listed (encoder / head); each has its own loss and head. The best epoch on dev is "
-        f"taken{_looks(groups, epochs)}. Other tools look for entities of up to {MAX_WIDTH} words. Seconds are of "
-        "whichever machine it was.",
+        f"taken{_looks(groups, epochs)}. Other tools look for entities of up to {MAX_WIDTH} words. Times of different "
+        "machines say nothing of each other.",
         table(["", "P", "R", "F1", "span recall", "learning rates", "nestree is ahead by", "training", "seeds"], rows),
     )
     for name, group in groups.items():
@@ -219,6 +223,14 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
             found.find(
                 f"{where}: nestree is {side} {name} by {abs(difference.value):.2f} F1 ({p_text(difference.p)}{sure})."
             )
+
+
+def _machine(result: dict[str, Any]) -> str:
+    """Where it was trained: a GPU, or a CPU with so many threads."""
+    spec = result.get("spec")
+    if spec is None:
+        return str(result["machine"]["device"]).partition(" ")[0]
+    return "cuda" if spec.get("device") == "cuda" else f"cpu, {spec['threads']} thread{'s' * (spec['threads'] != 1)}"
 
 
 def _looks(groups: dict[str, Group], epochs: int) -> str:

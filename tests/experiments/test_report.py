@@ -77,7 +77,7 @@ def everything(store: Store) -> None:
     own = {"decoding": "own", "own": scores["scores"]["map"]}
     write_json(
         store.other_path("peers/GLiNER/one"),
-        {**scores, "tool": "GLiNER", "scores": own, "spec": peer.config().as_dict()},
+        {**scores, "tool": "GLiNER", "scores": own, "spec": {**peer.config().as_dict(), "threads": 1}},
     )
 
 
