@@ -164,10 +164,28 @@ def test_what_nobody_waits_for_is_not_read(ner: NestedNER, held: Held) -> None:
         await soon(held.began.is_set)
         left = batcher.submit(finder(ner), [SENTENCE] * 50)
         stays = batcher.submit(finder(ner), [SENTENCE])
-        left.drop()
+        left.done.cancel()
         held.go.set()
         await asyncio.gather(first.done, stays.done)
         assert sum(held.sizes) == 2
+
+    run(ner, do)
+
+
+def test_a_request_that_is_given_up_is_dropped_at_once_and_not_at_the_next_turn_of_the_loop(
+    ner: NestedNER, held: Held
+) -> None:
+    async def do(batcher: Batcher) -> None:
+        async def waits() -> None:
+            await job.done
+
+        job = batcher.submit(finder(ner), [SENTENCE])
+        waiting = asyncio.ensure_future(waits())
+        await soon(held.began.is_set)
+        assert not job.dropped
+        waiting.cancel()
+        assert job.dropped
+        held.go.set()
 
     run(ner, do)
 
@@ -176,7 +194,7 @@ def test_the_rest_of_a_long_request_is_dropped_when_its_client_leaves(ner: Neste
     async def do(batcher: Batcher) -> None:
         left = batcher.submit(finder(ner), [SENTENCE] * 500)
         await soon(held.began.is_set)
-        left.drop()
+        left.done.cancel()
         held.go.set()
         await batcher.submit(finder(ner), [["x"]]).done
         assert sum(held.sizes) < 50

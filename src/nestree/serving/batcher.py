@@ -238,7 +238,7 @@ class Batcher:
                     self._read_safely([one for one in batch if one.job is job])
 
     def _fail(self, job: Job, error: Exception) -> None:
-        job.dropped = True
+        job.failed = True
         self._tell([(job, error)])
 
     def _take(self) -> list[tuple[Job, Unit]]:

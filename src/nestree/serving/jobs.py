@@ -39,7 +39,7 @@ class Job:
 
     Attributes:
         done: a future that becomes ready when all sentences are read.
-        dropped: nobody waits any more; what is not read yet is not read at all.
+        failed: something went wrong with one of its sentences.
         next: the first unit that was not taken yet.
         found: of each sentence, when it is done.
         windowed: whether a sentence was read in windows.
@@ -54,7 +54,7 @@ class Job:
     ) -> None:
         self._find = find
         self.done: asyncio.Future[None] = loop.create_future()
-        self.dropped = False
+        self.failed = False
         self.next = 0
         self.found: list[Sentence] = [Sentence([], [])] * len(sentences)
         self.windowed = [False] * len(sentences)
@@ -69,10 +69,10 @@ class Job:
             self.units += windows
         self._left = set(self.units)
 
-    def drop(self) -> None:
-        """Nobody waits any more."""
-        self.dropped = True
-        self.done.cancel()
+    @property
+    def dropped(self) -> bool:
+        """Whether it failed, or nobody waits any more: what is not read yet is not read at all."""
+        return self.failed or self.done.cancelled()
 
     def find(self, unit: Unit) -> Finder:
         """Finds what is asked for in a unit."""

@@ -135,11 +135,7 @@ class Predictor:
     ) -> Answered:
         documents = await self._run(size, partial(self._documents, request))
         job = self.batcher.submit(find, _sentences(documents))
-        try:
-            await job.done
-        except asyncio.CancelledError:
-            job.drop()
-            raise
+        await job.done  # cancelled with this task, at once, so that readers know it before the client does
         return await self._run(size, partial(self._written, request, documents, job, options))
 
     def _options(self, request: PredictRequest) -> tuple[Options, Callable[[int], Finder]]:
