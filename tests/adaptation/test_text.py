@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from nestree.adaptation import adapt, read_text
+from nestree.adaptation.head import load_masked
 from nestree.adaptation.text import of_documents
 from nestree.cli.main import main
 from nestree.data import Document, Splitter, read
@@ -63,7 +64,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--resume"], "ENCODER is missing"),
+        (["--resume"], "nothing was begun here"),
+        ([], "ENCODER is missing"),
         (["minilm"], "TEXT is missing"),
         (["minilm", "a.txt", "--resume", "--force"], "choose one"),
         (["minilm", "missing.txt"], "there is no such file"),
@@ -126,3 +128,90 @@ def test_an_adaptation_before_training_goes_on_with_the_training(
     adapt(str(folder), of_documents(documents, config.splitter, "a", "jsonl"), tmp_path / "out", config)
     assert main(["adapt", "--output", str(tmp_path / "out"), "--resume"]) == 2
     assert "Give that command again, with --resume" in capsys.readouterr().err
+
+
+def test_texts_beside_a_corpus_are_read_too(tmp_path: Path) -> None:
+    (tmp_path / "mixed").mkdir()
+    corpus_file(tmp_path / "mixed" / "c.jsonl")
+    text_file(tmp_path / "mixed" / "text.txt")
+    alone = [read_text([tmp_path / "mixed" / name], Splitter()) for name in ("c.jsonl", "text.txt")]
+    found = read_text([tmp_path / "mixed"], Splitter())
+    assert found.sentences == alone[0].sentences + alone[1].sentences
+    assert found.files[0]["format"] == "jsonl and text"
+
+
+def test_texts_are_texts_beside_corpora_of_a_named_format(tmp_path: Path) -> None:
+    corpus, text = corpus_file(tmp_path / "c.jsonl"), text_file(tmp_path / "text.txt")
+    found = read_text([corpus, text], Splitter(), format_name="jsonl", endings=True)
+    assert [one["format"] for one in found.files] == ["jsonl", "text"]
+
+
+def test_an_encoder_that_learned_nothing_has_no_head_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import itertools
+
+    from nestree.adaptation.steps import Learner
+
+    costs = itertools.count(1.0)
+    monkeypatch.setattr(Learner, "cost", lambda *_: next(costs))  # it only gets worse
+    text = text_file(tmp_path / "text.txt")
+    command = ["adapt", str(encoder(tmp_path / "encoder")), "--output", str(tmp_path / "out"), str(text), *FLAGS]
+    assert main(command) == 0
+    assert "the encoder is as it was" in capsys.readouterr().err
+    assert "which did not help" in (tmp_path / "out" / "README.md").read_text()
+    assert not load_masked(str(tmp_path / "out")).pretrained
+
+
+def test_an_encoder_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
+    text = text_file(tmp_path / "text.txt")
+    assert main(["adapt", str(tmp_path / "nowhere"), str(text), "--output", str(tmp_path / "out"), *FLAGS]) == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_whose_encoder_was_being_adapted_does_not_go_on_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = str(corpus_file(tmp_path / "c.jsonl"))
+    (tmp_path / "run" / "adapted").mkdir(parents=True)
+    assert main(["train", corpus, "--dev", corpus, "--output", str(tmp_path / "run"), "--resume"]) == 2
+    assert "Give the whole command again, with --adapt-on and --resume" in capsys.readouterr().err
+
+
+def test_what_an_option_took_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus, output = str(corpus_file(tmp_path / "c.jsonl")), str(tmp_path / "run")
+    assert main(["train", "--dev", corpus, "--output", output, "--adapt-on", "train", corpus]) == 2
+    assert "--adapt-on took all that follows it: name TRAIN before it" in capsys.readouterr().err
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "nestree.json").touch()
+    assert main(["distil", "--train", corpus, str(tmp_path / "model"), "--dev", corpus, "--output", output]) == 2
+    assert f"--train took {tmp_path / 'model'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "nowhere: there is no such model, file or folder"),
+        (["begun"], "begun: the run in this folder has no model yet"),
+        (["--resume"], "nothing was begun here"),
+    ],
+)
+def test_what_is_wrong_with_teachers_is_said(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "begun" / "training").mkdir(parents=True)
+    assert main(["distil", *arguments, "--output", "student"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_archives_and_options_that_nothing_knows_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "all.tar.gz").write_bytes(b"")
+    start = ["adapt", str(encoder(tmp_path / "encoder")), "--output", str(tmp_path / "out")]
+    assert main([*start, str(tmp_path / "all.tar.gz")]) == 2
+    assert "archives of this kind are not read. Unpack it" in capsys.readouterr().err
+    assert main([*start, str(text_file(tmp_path / "text.txt")), "--set", "x=y"]) == 2
+    assert "--set x: none of the texts has a format with this option" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

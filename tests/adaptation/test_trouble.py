@@ -104,7 +104,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
     status, said = finish(start([*command, str(tmp_path / "full")], preexec_fn=small_files))
     assert status == 2, said
     assert said.count("a checkpoint could not be written") == 1
-    assert "Make room, then go on with --resume" in said
+    assert "Make room, then begin again with --resume: no checkpoint could be kept" in said
     assert "Traceback" not in said
     assert not list((tmp_path / "full").glob(".saving-*"))
     for name in ("full", "whole"):

@@ -27,13 +27,13 @@ WORDS = [["ab", "c", "defg"], ["h"], ["ij", "klm", "n", "op"]]
 TEXTS = ["Ab c defg, hi.", "J klm n op. Qr st uvw xyz.", ""]
 
 
-def member(folder: Path, seed: int, **settings: Any) -> NestedNER:
-    """A small model with other weights."""
+def member(folder: Path, seed: int, noise: float = 0.1, **settings: Any) -> NestedNER:
+    """A small model with other weights; with little ``noise``, as runs from one start have them."""
     model = tiny.model(folder, **settings)
     torch.manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
-            weight.add_(0.1 * torch.randn_like(weight))
+            weight.add_(noise * torch.randn_like(weight))
     return model.eval()
 
 
@@ -201,7 +201,7 @@ def test_it_is_not_trained_and_not_exported(tmp_path: Path) -> None:
 
 
 def test_weights_are_the_mean(tmp_path: Path) -> None:
-    models = [member(tmp_path, seed) for seed in (1, 2, 3)]  # from one start: they differ by little
+    models = [member(tmp_path, seed, 0.01) for seed in (1, 2, 3)]  # from one start: they differ by little
     made = averaged(models)
     for name, value in made.state_dict().items():
         wanted = torch.stack([model.state_dict()[name] for model in models]).mean(0)
@@ -217,7 +217,13 @@ def test_weights_of_other_starts_or_makes_have_no_mean(tmp_path: Path) -> None:
     with torch.no_grad():
         other.scorer.start[1].weight.normal_()
     with pytest.raises(ModelError, match="did not begin with the same weights"):
-        averaged([member(tmp_path, 1), other])
+        averaged([member(tmp_path, 1, 0.0), other])
+    elsewhere = member(tmp_path, 1, 0.0)
+    elsewhere.config = replace(elsewhere.config, encoder="encoders/adapted")
+    with pytest.raises(ModelError, match=r"another encoder than the first: adapted instead of"):
+        averaged([member(tmp_path, 1, 0.0), elsewhere])
+    with pytest.raises(ModelError, match=r"another encoder than the first: the cosine of their embeddings is 0\.0"):
+        averaged([member(tmp_path, 1), member(tmp_path, 2)])
     with pytest.raises(ModelError, match="made in another way"):
         averaged([member(tmp_path, 1), fresh])
 
@@ -241,7 +247,7 @@ def test_weights_for_other_pieces_have_no_mean(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = []
     for seed in (1, 2):
-        member(tmp_path, seed).save_pretrained(tmp_path / str(seed))
+        member(tmp_path, seed, 0.01).save_pretrained(tmp_path / str(seed))
         folders.append(str(tmp_path / str(seed)))
     target = tmp_path / "both"
     assert main(["combine", *folders, "--output", str(target)]) == 0
@@ -269,3 +275,53 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ["suggest", str(target), str(gold), "-k", "1", "--device", "cpu"],
     ):
         assert main(command) == 0, (command, capsys.readouterr().err)
+
+
+def test_a_model_with_fewer_members_takes_the_place_of_one_with_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = []
+    for seed in (1, 2, 3):
+        member(tmp_path, seed).save_pretrained(tmp_path / str(seed))
+        folders.append(str(tmp_path / str(seed)))
+    target = tmp_path / "together"
+    assert main(["combine", *folders, "--output", str(target)]) == 0
+    assert "together: saved (3 members)" in capsys.readouterr().err
+    assert main(["combine", *folders[:2], "--output", str(target), "--force"]) == 0
+    assert sorted(path.name for path in (target / "members").iterdir()) == ["00", "01"]
+    assert main(["draw", str(target), "Ab c d."]) == 0
+    (target / "members" / "02" / "encoder").mkdir(parents=True)  # as earlier versions left it
+    assert found(NestedNER.from_pretrained(target)) == found(NestedNER.ensemble(folders[:2]))
+    capsys.readouterr()
+    assert main(["combine", folders[0], folders[0], "--output", str(tmp_path / "twice")]) == 2
+    assert "this model is named twice" in capsys.readouterr().err
+
+
+def test_files_may_be_named_after_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in (1, 2):
+        member(tmp_path, seed).save_pretrained(tmp_path / str(seed))
+    assert main(["combine", str(tmp_path / "1"), "--output", str(tmp_path / "both"), str(tmp_path / "2")]) == 0
+    with pytest.raises(SystemExit):
+        main(["combine", str(tmp_path / "1"), "--output", str(tmp_path / "more"), "--unknown", str(tmp_path / "2")])
+    assert "usage: nestree combine" in (told := capsys.readouterr().err)
+    assert "unrecognized arguments: --unknown" in told
+
+
+def test_which_model_does_not_go_with_the_others_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    member(tmp_path, 1).save_pretrained(tmp_path / "one")
+    member(tmp_path, 2, loss="local").save_pretrained(tmp_path / "two")
+    assert main(["combine", str(tmp_path / "one"), str(tmp_path / "two"), "--output", str(tmp_path / "both")]) == 2
+    assert f"2: {tmp_path / 'two'}" in capsys.readouterr().err
+
+
+def test_the_temperature_of_a_combined_model_goes_with_its_members(tmp_path: Path) -> None:
+    pair = NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2)])
+    pair.config = replace(pair.config, temperature=2.0)
+    both = NestedNER.ensemble([pair, member(tmp_path, 3)])
+    assert [one.config.temperature for one in both.members] == [2.0, 2.0, 1.0]
+    assert [one.config.temperature for one in pair.members] == [1.0, 1.0]
+
+
+def test_one_name_is_no_list_of_models(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="Give a list of two or more"):
+        NestedNER.ensemble(str(tmp_path))

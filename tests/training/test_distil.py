@@ -179,7 +179,7 @@ def test_other_teachers_or_weights_cannot_go_on(folder: Path) -> None:
     with pytest.raises(TrainingError, match="not what the run began with: alpha"):
         distilled(folder, "run", resume=True, alpha=0.9, train_settings={"epochs": 1})
     config = settings(folder, epochs=1)
-    with pytest.raises(TrainingError, match="not what the run began with"):
+    with pytest.raises(TrainingError, match="this run is a distillation; `nestree distil --output"):
         train(corpus(folder, config), folder / "run", config, resume=True)
 
 

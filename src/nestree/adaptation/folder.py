@@ -134,11 +134,13 @@ def card(name: str, result: Mapping[str, Any], settings: Mapping[str, Any]) -> s
     ]
     machine = [(key, str(value)) for key, value in result["machine"].items()]
     chosen = [(key, json.dumps(value)) for key, value in settings.items()]
+    effect = "so that a tagger on it knows that kind of text better"
+    if not result["round"]:
+        effect = "which did not help: held-out text was guessed no better, and its weights are as they were"
     parts = [
         "---\n" + "\n".join(front) + f"\n---\n\n{MARKER}",
-        f"# {name}\n\n{encoder}, trained further on text by guessing hidden words (`nestree adapt`), so that a tagger "
-        "on it knows that kind of text better. It is an encoder as any other, and holds nothing of the text but what "
-        "it learned.",
+        f"# {name}\n\n{encoder}, trained further on text by guessing hidden words (`nestree adapt`), {effect}. It is "
+        "an encoder as any other, and holds nothing of the text but what it learned.",
         f"## Use\n\n```\nnestree train train.jsonl --dev dev.jsonl --encoder {name} --output runs/mine\n```",
         "## Text\n\n" + table(("what", "how much"), rows),
         "## Versions and machine\n\n" + table(("what", "which"), machine),

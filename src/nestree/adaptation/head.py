@@ -59,6 +59,12 @@ class MaskedEncoder(nn.Module):
             self.head.whole(self.encoder).save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
 
+    def save_encoder(self, folder: Path) -> None:
+        """The same without the head."""
+        with quiet(), writing("the encoder", folder):
+            self.encoder.save_pretrained(folder)  # type: ignore[operator]
+            self.tokenizer.save_pretrained(folder)
+
 
 class _Vectors(nn.Module):
     """Stands in the place of an encoder: gives vectors that are there already; knows all else that the encoder does."""

@@ -102,7 +102,8 @@ class Adapter:
     def run(self, *, resume: bool, force: bool) -> AdaptResult:
         """From the first step, or the last checkpoint, to an encoder in a folder."""
         self.check(resume=resume, force=force)
-        self.build()
+        with self.folder.only_if_it_begins():
+            self.build()
         self.open(resume=resume, force=force)
         if resume:
             self._restore()
@@ -189,7 +190,7 @@ class Adapter:
         if state.best_round == 0:
             self.progress.message(
                 "note: held-out text is not guessed better than before, so the encoder is as it was: this text does "
-                "not help it"
+                f"not help it, or the learning rate ({self.rate:.2g}) is too large"
             )
         found = {
             **about(self.encoder, self.model, self.text, self.prepared, self.accelerator),
@@ -199,13 +200,15 @@ class Adapter:
         if self.first:
             name = self.folder.path.resolve().name
             try:
-                self.folder.publish(self.model.save, card(name, found, self.config.as_dict()))
+                learned = self.model.pretrained or state.best_round > 0  # else the head is as it was drawn
+                save = self.model.save if learned else self.model.save_encoder
+                self.folder.publish(save, card(name, found, self.config.as_dict()))
                 self.folder.finish(found)
             except OSError as error:
-                self._checkpoint()
+                kept = self._checkpoint() or checkpoints.there_are(self.folder.checkpoints)
+                what = "go on with --resume" if kept else "begin again with --resume: no checkpoint could be kept"
                 raise TrainingError(
-                    f"the encoder could not be written to {self.folder.path} ({error}). Make room, then go on with "
-                    "--resume."
+                    f"the encoder could not be written to {self.folder.path} ({error}). Make room, then {what}."
                 ) from error
         self.accelerator.wait_for_everyone()
         return AdaptResult.of(self.folder.path, found)

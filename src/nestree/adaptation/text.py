@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from nestree.data import Document, Report, Splitter, files, read
 from nestree.data.errors import DataError
-from nestree.data.formats import detect, get
+from nestree.data.formats import detect, files_of, get
+from nestree.data.formats.base import Format
 from nestree.data.plain import is_text, text_files
 from nestree.data.splitting import without_surrogates
 
 CHUNK = 1 << 16
 """Characters of a plain text that are split into sentences together, and more up to the end of a paragraph or line."""
+ARCHIVES = (".zip", ".7z", ".rar", ".zst", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 TEXT = "text"
 """What plain text is called where formats are named."""
 
@@ -52,6 +55,7 @@ def read_text(
     format_name: str | None = None,
     options: Mapping[str, str] | None = None,
     plain: bool = False,
+    endings: bool = False,
 ) -> Text:
     """The sentences of files and folders.
 
@@ -63,6 +67,7 @@ def read_text(
         format_name: of corpora; recognised if left out.
         options: of that format.
         plain: whether files are plain text, whatever their ending.
+        endings: whether files that end in .txt are plain text even if a format is named.
 
     Raises:
         DataError: there is no text, or a file cannot be read.
@@ -72,7 +77,9 @@ def read_text(
     read_files = []
     for path in map(Path, paths):
         before = len(found)
-        how, documents = _documents(path, format_name, options or {}, plain, report)
+        how, documents = _documents(
+            path, None if endings and is_text(path) else format_name, options or {}, plain, report
+        )
         for document in documents:
             found += sentences_of(document, splitter)
         read_files.append({"file": path.name, "format": how, "sentences": len(found) - before})
@@ -82,6 +89,7 @@ def read_text(
         "paths": [str(Path(path).resolve()) for path in paths],
         "format_name": format_name,
         "plain": plain,
+        "endings": endings,
     }
     source |= {"options": dict(options or {})}
     return Text(tuple(found), tuple(read_files), fingerprint(found), report, source)
@@ -127,6 +135,9 @@ def _documents(
 ) -> tuple[str, Iterator[Document]]:
     """As what a path is read, and its documents."""
     files.existing(path)
+    if path.name.lower().endswith(ARCHIVES):
+        advice = "Unpack it, and name what was in it; .gz, .bz2 and .xz of single files are read as they are."
+        raise DataError("archives of this kind are not read", path=path, advice=advice)
     if plain or (format_name is None and path.is_file() and is_text(path)):
         chosen = [path] if path.is_file() else text_files(path, every=plain)
         return TEXT, (document for one in chosen for document in _of_text(one))
@@ -137,10 +148,29 @@ def _documents(
             texts = text_files(path, every=plain) if path.is_dir() else []
             if texts:
                 return TEXT, (document for one in texts for document in _of_text(one))
-            raise DataError(f"{error} Is it plain text? Then use --text") from None
+            advice = "Is it plain text? Then use --text (of nestree train: --adapt-text)"
+            raise DataError(f"{error} {advice}") from None
+        form = get(format_name)
+        beside = _texts_beside(path, form)
+        if beside:
+            corpora = files_of(path, form, Report())
+            found = (document for one in corpora for document in _corpus(one, form, options, report))
+            return f"{form.name} and {TEXT}", chain(found, (document for one in beside for document in _of_text(one)))
     form = get(format_name)
-    chosen_options = {name: value for name, value in options.items() if name in form.options}
-    return form.name, read(path, form.name, options=chosen_options, report=report)
+    return form.name, _corpus(path, form, options, report)
+
+
+def _corpus(path: Path, form: Format, options: Mapping[str, str], report: Report) -> Iterator[Document]:
+    chosen = {name: value for name, value in options.items() if name in form.options}
+    return read(path, form.name, options=chosen, report=report)
+
+
+def _texts_beside(path: Path, form: Format) -> list[Path]:
+    """Plain texts in a folder of corpus files, which are no part of the corpus."""
+    if not path.is_dir() or form.whole_folder:
+        return []
+    corpora = set(files_of(path, form, Report()))
+    return [one for one in text_files(path) if one not in corpora]
 
 
 def _of_text(path: Path) -> Iterator[Document]:

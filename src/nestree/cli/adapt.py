@@ -46,7 +46,7 @@ def add_commands(commands: Any, *, settings: bool) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with what was begun in DIR")
     parser.add_argument("--force", action="store_true", help="replace an adapted encoder that is in DIR")
     common.add_reading(parser)
-    parser.set_defaults(run=_adapt)
+    parser.set_defaults(run=_adapt, later="text")
     if settings:
         from nestree.adaptation.config import AdaptConfig
 
@@ -67,6 +67,8 @@ def _adapt(options: argparse.Namespace) -> int:
         if not how:
             what = "the text of this adaptation is known to the command alone that began it, `nestree train --adapt-on`"
             raise DataError(what, path=options.output, advice="Give that command again, with --resume.")
+    if options.resume and not begun and not options.text:
+        raise DataError("nothing was begun here", path=options.output, advice="Name ENCODER and TEXT.")
     if not encoder or not how["paths"]:
         missing = "TEXT" if encoder else "ENCODER"
         raise DataError(f"{missing} is missing", advice="`nestree adapt --help` has examples.")
@@ -75,8 +77,23 @@ def _adapt(options: argparse.Namespace) -> int:
     config = _config(options, folder)
     if options.text:
         how |= {"format_name": options.format, "options": common.pairs(options.set), "plain": options.plain}
-    run_adaptation(encoder, read(how, config), options.output, config, resume=options.resume, force=options.force)
+    text = read(how, config)
+    _check_options(text, common.pairs(options.set))
+    run_adaptation(encoder, text, options.output, config, resume=options.resume, force=options.force)
     return 0
+
+
+def _check_options(text: Text, given: dict[str, str]) -> None:
+    """Raises an error if an option was set that no file's format has."""
+    from nestree.adaptation.text import TEXT
+    from nestree.data.formats import get
+
+    formats = {name for one in text.files for name in str(one["format"]).split(" and ") if name != TEXT}
+    known = {name for one in formats for name in get(one).options}
+    for name in given:
+        if name not in known:
+            what = f"--set {name}: none of the texts has a format with this option"
+            raise DataError(what, advice=f"Known are {', '.join(sorted(known)) or 'none for plain text'}.")
 
 
 def read(how: dict[str, Any], config: AdaptConfig) -> Text:
@@ -94,9 +111,9 @@ def read(how: dict[str, Any], config: AdaptConfig) -> Text:
 
 
 def run_adaptation(
-    encoder: str, text: Text, output: Path, config: AdaptConfig, *, resume: bool, force: bool
+    encoder: str, text: Text, output: Path, config: AdaptConfig, *, resume: bool, force: bool, alone: bool = True
 ) -> AdaptResult:
-    """Adapts, and says how it ended."""
+    """Adapts, and says how it ended. ``alone``: nothing follows by itself."""
     from nestree.adaptation import adapt
     from nestree.training.machine import is_first_process
 
@@ -106,6 +123,7 @@ def run_adaptation(
             f"held out: perplexity {result.before:,.2f} before, {result.after:,.2f} after ({result.seconds:,.0f} s); "
             f"the encoder is in {output}"
         )
+    if is_first_process() and alone:
         common.say(f"next: nestree train TRAIN --dev DEV --encoder {output} --output RUN")
     return result
 

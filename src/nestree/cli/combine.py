@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
         "with the mean of their weights, for runs from one start",
     )
     parser.add_argument("--force", action="store_true", help="replace a combined model that is in DIR")
-    parser.set_defaults(run=_combine)
+    parser.set_defaults(run=_combine, later="models")
 
 
 def _combine(options: argparse.Namespace) -> int:
@@ -48,14 +48,22 @@ def _combine(options: argparse.Namespace) -> int:
             raise DataError("this model is exported", path=path, advice="Name the one that it was exported from.")
         if options.output.exists() and options.output.samefile(path):
             raise DataError("this is one of the models", path=path, advice="Name another --output.")
+    common.check_once(options.models)
     _check_output(options)
     models = [common.load_model(path, "cpu") for path in options.models]
     from nestree.model.ensemble import EnsembleNER, averaged
+    from nestree.model.errors import ModelError
 
-    made = averaged(models) if options.how == "weights" else EnsembleNER(models)
+    try:
+        made = averaged(models) if options.how == "weights" else EnsembleNER(models)
+    except ModelError as error:
+        numbered = "; ".join(f"{number}: {path}" for number, path in enumerate(options.models, 1))
+        raise DataError(f"{error} (models: {numbered})") from None
     made.save_pretrained(options.output)
-    what = "their weights averaged" if options.how == "weights" else f"{len(models)} members"
+    what = f"{len(made.members)} members" if isinstance(made, EnsembleNER) else "their weights averaged"
     common.say(f"{options.output}: saved ({what})")
+    if len({model.config.decoding for model in models}) > 1:
+        common.say(f"note: members decode in different ways; decoding = {made.config.decoding}, as the first does")
     common.say(f"next: nestree calibrate {options.output} DEV, nestree evaluate {options.output} TEST")
     return 0
 

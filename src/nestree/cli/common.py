@@ -200,13 +200,24 @@ def check_model(folder: Path) -> None:
         what = "this folder holds no model of nestree: there is no nestree.json in it"
         raise DataError(what, path=folder, advice="Name a folder that save_pretrained wrote.")
     if (folder / "members").is_dir() and not (folder / "model.safetensors").is_file():
-        for member in sorted((folder / "members").iterdir()):  # of a combined model
+        from nestree.model.folder import members_of
+
+        for member in members_of(folder):  # of a combined model
             check_model(member)
         return
     for name in ("model.safetensors", "encoder"):
         exported = name == "model.safetensors" and (folder / "model.onnx").is_file()
         if not exported and not (folder / name).exists():
             raise DataError(f"there is no {name} in it", path=folder, advice="Was the model saved to the end?")
+
+
+def check_once(folders: Sequence[Path]) -> None:
+    """Raises a DataError if one of several models is named twice: it would cost time and change nothing."""
+    seen: set[Path] = set()
+    for folder in folders:
+        if folder.resolve() in seen:
+            raise DataError("this model is named twice", path=folder, advice="Name each model once.")
+        seen.add(folder.resolve())
 
 
 def load_model(folder: Path, device: str) -> NestedNER:

@@ -47,7 +47,7 @@ def add_commands(commands: Any, *, settings: bool) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with the run that is in DIR")
     parser.add_argument("--force", action="store_true", help="replace a run that is in DIR")
     common.add_reading(parser)
-    parser.set_defaults(run=_distil, seeds=None)
+    parser.set_defaults(run=_distil, seeds=None, later="inputs")
     if settings:
         from nestree.training.config import TrainConfig
         from nestree.training.distillation import DistilConfig
@@ -68,10 +68,20 @@ def _distil(options: argparse.Namespace) -> int:
     begun = options.resume and folder.begun
     if not options.resume and not options.force:
         folder.check_empty()  # before anything slow
+    if options.resume and not begun and not options.inputs:
+        raise DataError("nothing was begun here", path=options.output, advice="Give the whole command.")
+    if begun and "objective" not in folder.run:
+        advice = f"Go on with `nestree train --output {options.output} --resume`."
+        raise DataError("this run is no distillation", path=options.output, advice=advice)
     known = folder.run.get("objective", {}) if begun else {}
+    for path in options.inputs:
+        _check_input(path)
     teachers = [path for path in options.inputs if _is_model(path)] or [Path(one) for one in known.get("teachers", ())]
     if not teachers:
-        raise DataError("there is no teacher", advice="Name folders of models to learn from; see --help.")
+        swallowed = [path for path in options.train if _is_model(path)]
+        advice = f"--train took {swallowed[0]}, as all that follows it: name teachers before it." if swallowed else ""
+        raise DataError("there is no teacher", advice=advice or "Name folders of models to learn from; see --help.")
+    common.check_once(teachers)
     for path in teachers:
         common.check_model(path)
         if options.output.exists() and options.output.samefile(path):
@@ -79,7 +89,7 @@ def _distil(options: argparse.Namespace) -> int:
     own, config = _settings(options, known)
     if config.loss != "treecrf":
         raise DataError("a student has trees: loss = treecrf", advice="Leave --loss out.")
-    corpus = corpus_of(options, config)
+    corpus = corpus_of(options, config, "--train", "distil")
     raw, source = _raw(options, config, known)
     objective = Distillation(teachers, corpus.sentences, raw, corpus.labels, own)
     objective.source = {"raw": source, "settings": own.as_dict()}
@@ -92,6 +102,15 @@ def _distil(options: argparse.Namespace) -> int:
 
 def _is_model(path: Path) -> bool:
     return (path / "nestree.json").is_file()
+
+
+def _check_input(path: Path) -> None:
+    """Refuses what is neither a model nor text, before anything slow."""
+    if not path.exists():
+        raise DataError("there is no such model, file or folder", path=path)
+    if (path / "training").is_dir() and not _is_model(path):
+        advice = f"Go on with it (nestree train --output {path} --resume), or leave it out."
+        raise DataError("the run in this folder has no model yet", path=path, advice=advice)
 
 
 def _sentence(words: tuple[str, ...]) -> Any:
@@ -127,7 +146,7 @@ def _raw(
     from nestree.training.machine import is_first_process
 
     paths = [path for path in options.inputs if not _is_model(path)]
-    how = {"format_name": options.format, "options": common.pairs(options.set), "plain": options.plain}
+    how = {"format_name": options.format, "options": common.pairs(options.set), "plain": options.plain, "endings": True}
     if not paths:
         how = dict(known.get("raw") or {})
         paths = how.pop("paths", [])

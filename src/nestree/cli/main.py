@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from nestree import __version__
 from nestree.cli import (
@@ -48,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     train.add_commands(commands, settings=given[:1] == ["train"])  # they need torch, which the others do without
     adapt.add_commands(commands, settings=given[:1] == ["adapt"])
     distil.add_commands(commands, settings=given[:1] == ["distil"])
-    options = parser.parse_args(given)
+    options, more = parser.parse_known_args(given)
+    _take_later(commands.choices[given[0]], options, more)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a label must be printable anywhere
             stream.reconfigure(errors="backslashreplace")
@@ -68,6 +70,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("stopped", file=sys.stderr)
         return 130
     return status
+
+
+def _take_later(parser: argparse.ArgumentParser, options: argparse.Namespace, more: list[str]) -> None:
+    """Files that were named after an option go with those before it, where a command takes any number of them."""
+    unknown = [one for one in more if one.startswith("-") and one != "-"]
+    if more and (unknown or not hasattr(options, "later")):
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    if more:
+        getattr(options, options.later).extend(map(Path, more))
 
 
 def _said(error: ImportError | OSError) -> str:

@@ -49,11 +49,14 @@ def add_commands(commands: Any, *, settings: bool) -> None:
     parser.add_argument(
         "--adapt-set", action="append", default=[], metavar="KEY=VALUE", help="setting of `nestree adapt` for that"
     )
+    parser.add_argument(
+        "--adapt-text", action="store_true", help="texts of --adapt-on are plain text, whatever their endings"
+    )
     parser.add_argument("--seeds", type=common.whole_number(1), metavar="N", help="train N times, report mean ± std")
     parser.add_argument("--resume", action="store_true", help="go on with the run that is in DIR")
     parser.add_argument("--force", action="store_true", help="replace a run that is in DIR")
     common.add_reading(parser)
-    parser.set_defaults(run=_train)
+    parser.set_defaults(run=_train, later="train")
     if settings:
         from nestree.training.config import TrainConfig
 
@@ -70,6 +73,7 @@ def _train(options: argparse.Namespace) -> int:
         raise DataError("--resume goes on with a run and --force replaces it: choose one")
     if options.adapt_set and not options.adapt_on:
         raise DataError("--adapt-set is about an adaptation", advice="Say on which text, with --adapt-on.")
+    _check_adapted(options)
     if not options.resume and not options.force:  # before anything slow
         for folder in seed_folders(options.output, options.seeds) if options.seeds else [options.output]:
             RunFolder(folder).check_empty()
@@ -103,6 +107,17 @@ ADAPTED = "adapted"
 """The folder in a run's folder for an encoder that was adapted for it."""
 
 
+def _check_adapted(options: argparse.Namespace) -> None:
+    """Refuses to go on without the adaptation that a run began with."""
+    from nestree.training.folder import RunFolder
+
+    waiting = (options.output / ADAPTED).is_dir() and not RunFolder(_one_of(options)).begun
+    if options.resume and not options.adapt_on and waiting:
+        what = "this run was stopped before it was trained, while or after its encoder was adapted"
+        advice = "Give the whole command again, with --adapt-on and --resume."
+        raise DataError(what, path=options.output, advice=advice)
+
+
 def _adapted(options: argparse.Namespace, config: TrainConfig, corpus: Corpus) -> TrainConfig:
     """Adapts the encoder, and returns the settings with it. What was done already is not done again."""
     from nestree.adaptation import AdaptConfig
@@ -113,6 +128,7 @@ def _adapted(options: argparse.Namespace, config: TrainConfig, corpus: Corpus) -
     target = options.output / ADAPTED
     folder = AdaptFolder(target)
     encoder = folder.run["encoder"] if options.resume and folder.begun else config.encoder
+    encoder = common.chosen_keys(options).get("encoder", encoder)  # another one is refused, and not left out
     given = common.pairs(options.adapt_set)
     usual = {"seed": config.seed, "device": config.device, "precision": config.precision}
     usual |= {name: getattr(config, name) for name in ("words", "sentences", "language", "deterministic")}
@@ -126,9 +142,10 @@ def _adapted(options: argparse.Namespace, config: TrainConfig, corpus: Corpus) -
         texts.append(of_documents(corpus.train.documents, settings.splitter, name, corpus.train.format))
     paths = [Path(one) for one in options.adapt_on if one != "train"]
     if paths:
-        how = {"paths": paths, "format_name": options.format, "options": common.pairs(options.set)}
+        how = {"paths": paths, "options": common.pairs(options.set), "plain": options.adapt_text}
         texts.append(adapt.read(how, settings))
-    adapt.run_adaptation(encoder, joined(texts), target, settings, resume=options.resume, force=options.force)
+    how_to_go_on = {"resume": options.resume, "force": options.force}
+    adapt.run_adaptation(encoder, joined(texts), target, settings, **how_to_go_on, alone=False)
     return config.updated({"encoder": str(target)})
 
 
@@ -176,8 +193,8 @@ def _one_of(options: argparse.Namespace) -> Path:
     return first if options.seeds and first.is_dir() else options.output
 
 
-def corpus_of(options: argparse.Namespace, config: TrainConfig) -> Corpus:
-    """Reads the data, and says what there is before anything is trained."""
+def corpus_of(options: argparse.Namespace, config: TrainConfig, flag: str = "TRAIN", command: str = "train") -> Corpus:
+    """Reads the data, and says what there is before anything is trained. ``flag``: what names the training data."""
     from nestree.cli.tables import table
     from nestree.data.statistics import compared
     from nestree.training import load_part, prepare, together
@@ -190,13 +207,16 @@ def corpus_of(options: argparse.Namespace, config: TrainConfig) -> Corpus:
     files = {}
     for name, paths in given.items():
         if not paths and name not in known:
-            flag = "--dev" if name == "dev" else "TRAIN"
+            missing = "--dev" if name == "dev" else flag
             if options.resume and (options.output / "seed-0").is_dir():
                 raise DataError("these are runs with several seeds", path=options.output, advice="Add --seeds N.")
             if options.resume and (options.output / ADAPTED).is_dir():
                 what = "this run was stopped while its encoder was adapted"
                 raise DataError(what, path=options.output, advice="Give the whole command again, with --resume.")
-            raise DataError(f"{flag} is missing: name the {name} data", advice="`nestree train --help` has examples.")
+            advice = f"`nestree {command} --help` has examples."
+            if name == "train" and len(getattr(options, "adapt_on", None) or ()) > 1:
+                advice = "--adapt-on took all that follows it: name TRAIN before it."
+            raise DataError(f"{missing} is missing: name the {name} data", advice=advice)
         for path in paths:
             if not path.exists():
                 raise DataError("there is no such file or folder", path=path)

@@ -128,13 +128,13 @@ def head(path: Path, size: int = 1 << 16) -> str:
 
 def opener_for(path: Path) -> Callable[..., IO[Any]]:
     """What opens a file that is compressed by its ending."""
-    found: Callable[..., IO[Any]] = _COMPRESSION.get(path.suffix, open)
+    found: Callable[..., IO[Any]] = _COMPRESSION.get(path.suffix.lower(), open)
     return found
 
 
 def is_compressed(path: Path) -> bool:
     """Whether a file is compressed, by its ending."""
-    return path.suffix in _COMPRESSION
+    return path.suffix.lower() in _COMPRESSION
 
 
 class _Text:

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from nestree.crf.kernels.later import is_recorded
-from nestree.encoders import EMBEDDED, resolve
+from nestree.encoders import ADAPTATION, EMBEDDED, resolve
 from nestree.model.errors import ModelError, first_line
 from nestree.model.hub import find_folder
 from nestree.model.pieces import Batch
@@ -111,7 +111,9 @@ def read_settings(folder: Path) -> Any:
     from transformers import AutoConfig
 
     if not (folder / "config.json").is_file():
-        raise ModelError("there is no encoder in this folder: it has no config.json", path=folder)
+        begun = (folder / ADAPTATION / "run.json").is_file()
+        advice = f"Its adaptation was not finished: nestree adapt --output {folder} --resume" if begun else None
+        raise ModelError("there is no encoder in this folder: it has no config.json", path=folder, advice=advice)
     try:
         with quiet():
             settings = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)

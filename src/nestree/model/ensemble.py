@@ -9,6 +9,7 @@ improbable.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -120,8 +121,8 @@ class EnsembleNER(NestedNER):
 
     def __init__(self, members: Sequence[NestedNER]) -> None:
         nn.Module.__init__(self)  # no encoder and no scorer of its own
-        flat = [one for member in members for one in (member._all if isinstance(member, EnsembleNER) else [member])]
-        check_together(flat)
+        check_together(members)
+        flat = [one for member in members for one in _parts(member)]
         self.members = nn.ModuleList(flat)
         self.config = _config_of(flat)
         self.tokenizer = flat[0].tokenizer
@@ -211,6 +212,18 @@ def aligned_potentials(scores: Tensor, order: Sequence[int]) -> Tensor:
     return torch.cat([entities, latent], -1)
 
 
+def _parts(model: NestedNER) -> list[NestedNER]:
+    """The members of a combined model, at its temperature besides their own; of another one itself."""
+    if not isinstance(model, EnsembleNER):
+        return [model]
+    found = []
+    for member in model._all:
+        copied = copy.copy(member)  # with the same weights
+        copied.config = replace(member.config, temperature=member.config.temperature * model.config.temperature)
+        found.append(copied)
+    return found
+
+
 def check_together(models: Sequence[NestedNER]) -> None:
     """Raises a ModelError if models cannot be combined."""
     if len(models) < 2:
@@ -261,8 +274,6 @@ def averaged(models: Sequence[NestedNER]) -> NestedNER:
     Raises:
         ModelError: they are not made alike, or did not begin with the same weights.
     """
-    import copy
-
     check_together(models)
     first = models[0]
     if any(isinstance(one, EnsembleNER) or not hasattr(one, "scorer") for one in models):
@@ -303,11 +314,24 @@ def _check_alike(
         raise ModelError(what, advice=advice)
     if first.tokenizer.get_vocab() != other.tokenizer.get_vocab():
         raise ModelError(f"model {number} has another vocabulary than the first", advice=advice)
-    layers = [state[_FIRST_LAYER].detach().cpu().double().flatten() for state in (one, two)]
-    cosine = float(nn.functional.cosine_similarity(layers[0], layers[1], 0))
+    mine, theirs = (Path(model.config.encoder).name for model in (first, other))
+    encoders = _cosine(one, two, max(_of_encoder(one), key=lambda name: one[name].numel()))
+    if mine != theirs or encoders < ONE_START:
+        told = f"{theirs} instead of {mine}" if mine != theirs else f"the cosine of their embeddings is {encoders:.2f}"
+        raise ModelError(f"model {number} was trained on another encoder than the first: {told}", advice=advice)
+    cosine = _cosine(one, two, _FIRST_LAYER)
     if cosine < ONE_START:
         raise ModelError(
             f"model {number} did not begin with the same weights as the first: the cosine of their scorers is "
             f"{cosine:.2f}",
             advice="Train from one start (--start-seed), or combine by --how potentials, which needs no such thing.",
         )
+
+
+def _of_encoder(state: Mapping[str, Tensor]) -> list[str]:
+    return [name for name, value in state.items() if name.startswith("encoder.") and value.is_floating_point()]
+
+
+def _cosine(one: Mapping[str, Tensor], two: Mapping[str, Tensor], name: str) -> float:
+    layers = [state[name].detach().cpu().double().flatten() for state in (one, two)]
+    return float(nn.functional.cosine_similarity(layers[0], layers[1], 0))

@@ -123,8 +123,9 @@ def fingerprint_of_members(settings: dict[str, Any], path: Path) -> str:
 
 
 def members_of(path: Path) -> list[Path]:
-    """The folders of a combined model's members, in their order."""
-    return sorted(one for one in (path / MEMBERS).iterdir() if one.is_dir() and not one.name.startswith("."))
+    """The folders of a combined model's members, in their order; those that hold nothing are none."""
+    folders = sorted(one for one in (path / MEMBERS).iterdir() if one.is_dir() and not one.name.startswith("."))
+    return [one for one in folders if any(map(Path.is_file, one.rglob("*")))]
 
 
 def model_fingerprint(folder: Path) -> str:

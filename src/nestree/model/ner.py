@@ -68,7 +68,10 @@ class NestedNER(Saved):
             ModelError: they do not go together; says why.
         """
         from nestree.model.ensemble import EnsembleNER
+        from nestree.model.errors import ModelError
 
+        if isinstance(models, (str, PathLike)):
+            raise ModelError("one model cannot be combined", path=str(models), advice="Give a list of two or more.")
         return EnsembleNER([one if isinstance(one, NestedNER) else NestedNER.from_pretrained(one) for one in models])
 
     @property

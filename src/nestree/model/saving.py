@@ -195,6 +195,9 @@ def move_files(new: Path, path: Path, weights: str | None = WEIGHTS) -> None:
                 else:
                     (path / file).unlink(missing_ok=True)
         raise
+    for folder in sorted((path / MEMBERS).rglob("*/"), reverse=True):  # of members that are no more
+        with contextlib.suppress(OSError):  # most have something in them
+            folder.rmdir()
     with contextlib.suppress(OSError):  # not every system can do this with folders
         for folder in (path / ENCODER, path):
             opened = os.open(folder, os.O_RDONLY)

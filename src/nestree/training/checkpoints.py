@@ -95,6 +95,11 @@ def clear(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def there_are(folder: Path) -> bool:
+    """Whether a run could go on from one."""
+    return bool(_found(folder))
+
+
 def _found(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{PREFIX}*"), reverse=True)
 

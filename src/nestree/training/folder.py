@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,16 @@ class RunFiles:
         if not os.access(self.path, os.W_OK):
             raise TrainingError(f"nothing can be written to {self.path}. Name another --output.")
 
+    @contextmanager
+    def only_if_it_begins(self) -> Iterator[None]:
+        """Takes the folder away again if an error comes before anything is written to it."""
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):  # there is something in it
+                self.path.rmdir()
+            raise
+
     def replace(self) -> None:
         """Forgets a run that was here; what it left stays until there is something new."""
         checkpoints.clear(self.checkpoints)
@@ -67,7 +77,10 @@ class RunFiles:
     @property
     def run(self) -> dict[str, Any]:
         """What was written down beside the settings."""
-        found: dict[str, Any] = json.loads(self._run.read_text(encoding="utf-8"))
+        try:
+            found: dict[str, Any] = json.loads(self._run.read_text(encoding="utf-8"))
+        except ValueError:
+            raise TrainingError(f"{self._run} is damaged: this run cannot go on. --force begins anew.") from None
         return found
 
     def check_settings(self, before: Mapping[str, Any], now: Mapping[str, Any], but: Collection[str]) -> None:
@@ -171,6 +184,11 @@ class RunFolder(RunFiles):
         self.check_settings(self.config().as_dict(), now, MAY_CHANGE)
         before, now = self.run.get("objective", {}).get("same", {}), dict(objective or {}).get("same", {})
         if before != now:
+            if not now:
+                raise TrainingError(
+                    f"{self.path}: this run is a distillation; `nestree distil --output {self.path} --resume` goes on "
+                    "with it."
+                )
             changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
             raise TrainingError(
                 f"{self.path}: what is learned besides the annotation is not what the run began with: "
