@@ -11,7 +11,7 @@ plain models are shared, unless ``--train`` changes them:
 
 ``measure`` writes ``benchmarks/results/adapt-CORPUS-ENCODER[-NAME].json`` and prints the table: dev F1, mean ± standard
 deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds.
-Kinds of which ``--work`` holds nothing stay in that file as an earlier call left them.
+Kinds of which ``--work`` holds nothing stay in that file as an earlier call left them, with what was noted there.
 
 Time, estimated and not measured: experiments/results has 87 to 127 s for a MiniLM run on GENIA on an H200, so that all
 stages with 5 seeds and 3 students, 6 side by side, should take two or three calls of ``--seconds 540``; MPNet-base
@@ -164,7 +164,8 @@ def _measure(folder: Path, dev: Path, device: str) -> dict[str, Any]:
 def with_earlier(found: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]:
     """What was found, and of an earlier call what is not there any more."""
     kinds = {kind: found["kinds"][kind] or earlier["kinds"].get(kind, []) for kind in KINDS}
-    return {"encoder": found["encoder"] or earlier["encoder"], "kinds": kinds}
+    notes = {kind: note for kind, note in earlier.get("notes", {}).items() if not found["kinds"][kind]}
+    return {"encoder": found["encoder"] or earlier["encoder"], "notes": notes, "kinds": kinds}
 
 
 def table(found: dict[str, Any]) -> list[str]:

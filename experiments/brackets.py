@@ -8,7 +8,7 @@ side, and a span that begins or ends within a token is a bracket that no gold co
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 Span = tuple[int, int]
@@ -71,6 +71,15 @@ def right_branching(length: int) -> set[Span]:
 
 def random_tree(length: int, chance: random.Random, within: Sequence[Span] = ()) -> set[Span]:
     """Every span is split where chance will have it, each place being as likely; spans ``within`` are never crossed."""
+    return _split(length, chance.choice, within)
+
+
+def right_branching_around(length: int, within: Sequence[Span]) -> set[Span]:
+    """Every span is split as far to the left as can be without crossing one of ``within``."""
+    return _split(length, min, within)
+
+
+def _split(length: int, choose: Callable[[list[int]], int], within: Sequence[Span]) -> set[Span]:
     found: set[Span] = set()
     waiting = [(0, length)]
     while waiting:
@@ -84,7 +93,7 @@ def random_tree(length: int, chance: random.Random, within: Sequence[Span] = ())
             if start <= low and high <= end and (low, high) != (start, end)
             for at in range(low + 1, high)
         }
-        split = chance.choice([at for at in range(start + 1, end) if at not in blocked])
+        split = choose([at for at in range(start + 1, end) if at not in blocked])
         waiting += [(start, split), (split, end)]
     return found
 

@@ -54,6 +54,15 @@ class Group:
         """A measure of each seed, in percent."""
         return [100 * float(self.scores(result)[of][measure]) for result in self.results]
 
+    def has(self, decoding: str) -> bool:
+        """Whether all of them were scored with a decoding."""
+        return all(decoding in result["scores"] for result in self.results)
+
+    def part_text(self, kind: str, part: str) -> str:
+        """Mean ± standard deviation of F1 of a part of a breakdown, or nothing."""
+        parts = [self.scores(result).get("breakdowns", {}).get(kind, {}).get(part) for result in self.results]
+        return spread([100 * float(one["f1"]) for one in parts]) if all(parts) else ""
+
     def label_values(self, label: str, measure: str = "f1") -> list[float]:
         """A measure of a label, of each seed, in percent."""
         found = [self.scores(result)["labels"].get(label, {}) for result in self.results]

@@ -146,3 +146,13 @@ SPEED_SECONDS = {  # Tables 4 and 9: one epoch of ACE2004; a P100, and a quad-co
     "Masked Inside": {"gpu": 200, "cpu": 1440},
     "biaffine": {"gpu": 147, "cpu": 1330},
 }
+
+
+def beside(corpus: str) -> tuple[str, ...]:
+    """The paper's corpora that one is compared with: itself, or those that the others stand in for."""
+    return (corpus,) if corpus in MAIN else ("ace2004", "ace2005")
+
+
+def change(ablation: str, corpus: str) -> float:
+    """The F1 that an ablation adds in the paper; most take some away."""
+    return ABLATION[ablation][corpus].f1 - MAIN[corpus].f1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -54,57 +55,77 @@ def line(axis: Any, xs: list[float], values: list[list[float]], name: str, at: i
 
 
 def latent_labels(path: Path, groups: Mapping[int, Group], theirs: Mapping[str, PRF], labels: int) -> str:
-    """Precision, recall and F1 against the number of latent labels."""
-    drawn, axis = figure()
+    """Precision, recall and F1 against the number of latent labels; the paper's in a panel of their own."""
+    drawn, axes = figure(8.4, 3.6, panels=2)
+    axes[1].sharey(axes[0])
     numbers = [float(one) for one in groups]
+    known = {latent_number(key, labels): value for key, value in theirs.items()}
     for at, (measure, name) in enumerate((("precision", "P"), ("recall", "R"), ("f1", "F1"))):
-        line(axis, numbers, [group.values(measure) for group in groups.values()], name, at)
-        known = sorted((_number(key, labels), getattr(value, measure)) for key, value in theirs.items())
+        line(axes[0], numbers, [group.values(measure) for group in groups.values()], name, at)
         if known:
-            style = {"color": COLOURS[at], "linestyle": "--", "linewidth": 1, "marker": MARKS[at], "markersize": 3}
-            axis.plot(*zip(*known, strict=True), label=f"{name}, paper", alpha=0.6, **style)
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(numbers, [f"{one:g}" for one in numbers])
-    axis.minorticks_off()
-    axis.set(xlabel="latent labels", ylabel="percent, dev (paper: test)")
-    axis.legend(frameon=False, fontsize=8, ncols=2)
+            line(axes[1], sorted(known), [[getattr(known[one], measure)] for one in sorted(known)], name, at)
+    panels: tuple[tuple[str, list[float]], ...] = (
+        ("here, dev", numbers),
+        ("the paper, test", [float(one) for one in sorted(known)]),
+    )
+    for axis, (title, ticks) in zip(axes, panels, strict=True):
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(ticks, [f"{one:g}" for one in ticks])
+        axis.minorticks_off()
+        axis.set(xlabel="latent labels", ylabel="percent", title=title)
+        axis.set_visible(bool(ticks))
+    axes[0].legend(frameon=False, fontsize=8, ncols=3)
     return save(drawn, path)
 
 
-def _number(name: str, labels: int) -> int:
+def latent_number(name: str, labels: int) -> int:
+    """What the paper's row "2 × label size" is as a number."""
     if name.isdigit():
         return int(name)
     return labels * (int(name.split()[0]) if name[0].isdigit() else 1)
 
 
 def lines(
-    path: Path, series: Mapping[str, Mapping[float, list[float]]], x: str, y: str, *, logarithmic: bool = False
+    path: Path,
+    series: Mapping[str, Mapping[float, list[float]]],
+    x: str,
+    y: str,
+    *,
+    logarithmic: bool = False,
+    closer: tuple[str, ...] = (),
 ) -> str:
-    """Means with bars of one standard deviation, a line for each series."""
-    drawn, axis = figure()
-    for at, (name, points) in enumerate(series.items()):
-        xs = sorted(points)
-        line(axis, xs, [points[one] for one in xs], name, at)
-    everywhere = sorted({one for points in series.values() for one in points})
-    if logarithmic:
-        axis.set_xscale("log")
-        axis.minorticks_off()
-    axis.set_xticks(everywhere, [f"{one:g}" for one in everywhere])
-    axis.set(xlabel=x, ylabel=y)
-    axis.legend(frameon=False)
+    """Means with bars of one standard deviation, a line for each series; those ``closer`` in a second panel too."""
+    drawn, axes = figure(8.4, 3.8, panels=2) if closer else figure()
+    for axis, shown in ((axes[0], series), (axes[1], closer)) if closer else ((axes, series),):
+        for at, (name, points) in enumerate(series.items()):
+            if name in shown:
+                xs = sorted(points)
+                line(axis, xs, [points[one] for one in xs], name, at)
+        everywhere = sorted({one for name in shown for one in series[name]})
+        if logarithmic:
+            axis.set_xscale("log")
+            axis.minorticks_off()
+        axis.set_xticks(everywhere, [f"{one:g}" for one in everywhere])
+        axis.set(xlabel=x, ylabel=y)
+        axis.legend(frameon=False)
     return save(drawn, path)
 
 
-def bars(path: Path, names: list[str], values: list[float], theirs: Mapping[str, float], y: str) -> str:
+def bars(path: Path, names: list[str], values: list[float], theirs: Mapping[str, float], x: str) -> str:
     """A bar for each name, and the paper's value as a line across it."""
-    drawn, axis = figure()
-    axis.bar(range(len(names)), values, color=COLOURS[0], width=0.6)
-    for at, (name, value) in enumerate(zip(names, values, strict=True)):
-        axis.text(at, value, f"{value:.1f}", ha="center", va="bottom", fontsize=8)
+    drawn, axis = figure(6.4, 5.2)
+    places = range(len(names))[::-1]
+    axis.barh(places, values, color=COLOURS[0], height=0.6)
+    for at, name, value in zip(places, names, values, strict=True):
+        text = f"{value:.1f}" if value >= 0.1 else f"{value:.2f}"
+        place = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
+        axis.annotate(text, (max(value, theirs.get(name, 0.0)), at), **place)
         if name in theirs:
-            axis.plot([at - 0.38, at + 0.38], [theirs[name]] * 2, color=COLOURS[1], linewidth=2)
+            axis.plot([theirs[name]] * 2, [at - 0.38, at + 0.38], color=COLOURS[1], linewidth=2)
     axis.plot([], [], color=COLOURS[1], linewidth=2, label="the paper")
-    axis.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    axis.set(ylabel=y)
-    axis.legend(frameon=False)
+    axis.set_yticks(places, [textwrap.fill(name, 30) for name in names], fontsize=8)
+    axis.grid(visible=False, axis="y")
+    axis.grid(axis="x", color="#d1d9e0", linewidth=0.6)
+    axis.set(xlabel=x)
+    axis.legend(frameon=False, loc="center right")
     return save(drawn, path)

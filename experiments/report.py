@@ -12,42 +12,64 @@ from experiments.markdown import listed, table
 from experiments.registry import STUDIES
 from experiments.runs import Run
 from experiments.store import Store
-from experiments.study import NOT_RUN, Section
+from experiments.study import NOT_RUN, Claim, Section
 
 INTRODUCTION = """\
 [Nested Named Entity Recognition with Partially-Observed TreeCRFs](https://doi.org/10.1609/aaai.v35i14.17519) (Fu, \
 Tan, Chen, Huang and Huang, AAAI 2021), run again with nestree on open data: every table and figure of the paper that \
 open corpora and encoders allow, beside the paper's own numbers, and one step further on each.
 
-The paper's corpora ACE2004 and ACE2005 are not open; LitBank, fiction with the ACE types and deep nesting, stands in \
-for them, and GermEval 2014 is added. There are no open test sets: **our numbers are on dev sets, the paper's on test \
-sets, with larger encoders**. They stand beside each other to compare what changes what, not to compare levels. The \
-best epoch is chosen on the same dev set, for every row alike.
+The paper's corpora ACE2004 and ACE2005 are not open; LitBank, fiction annotated with the ACE types, stands in \
+for them, and GermEval 2014 is added. The copies of the corpora used here have no test part: **our numbers are on dev \
+sets, the paper's on test sets, with larger encoders**. They stand beside each other to compare what changes what, not \
+to compare levels. The best epoch is chosen on the same dev set, for every row alike.
 
 Nothing below was typed in: tables, figures and sentences are written by `python -m experiments report` from the JSON \
-files beside this page. Differences come with 95% intervals over sentences *and* seeds \
-(`experiments/significance.py`)."""
+files beside this page and, where it says so, of `benchmarks/results`. Differences come with 95% intervals over \
+sentences and seeds (`experiments/significance.py`); **†** marks those where one side has a single seed: such an \
+interval knows of sentences alone, and is too narrow. p values are of single comparisons, but for `ablation`, which \
+corrects them for their number."""
 
 
 def write(store: Store) -> Path:
     """Writes the report and its pictures; gives its path."""
     results = Results(store)
-    bodies, findings = [], []
+    bodies, findings, claims = [], [], []
     for study in STUDIES.values():
         found = Section(store.folder)
         study.section(results, found)
         body = "\n\n".join(found.parts) if found.parts else NOT_RUN
         bodies.append(f"## {study.name} ({study.paper})\n\n*{study.question}*\n\n{body}")
+        claims += _claims(f"[{study.name}](#{_anchor(study.name, study.paper)})", found.claims)
         if found.findings:
             findings.append(f"- **[{study.name}](#{_anchor(study.name, study.paper)})**\n{_bullets(found.findings)}")
     parts = ["# The paper, re-run", INTRODUCTION]
+    if claims:
+        head = ["experiment", "the paper says", "paper", "here (does it hold?)"]
+        parts += ["## The paper's claims", table(head, claims)]
     if findings:
-        parts += ["## In short", "\n".join(findings)]
+        parts += ["## What was found", "\n".join(findings)]
     parts += [*bodies, "## Where the numbers come from", *_provenance(results)]
     path = store.folder / "report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return path
+
+
+def _claims(link: str, claims: list[Claim]) -> list[list[str]]:
+    """A row for each claim; a line in it for each place where it was looked at."""
+    found: dict[str, list[Claim]] = {}
+    for claim in claims:
+        found.setdefault(claim.text, []).append(claim)
+    return [
+        [
+            link,
+            text,
+            "<br>".join(dict.fromkeys(one.theirs for one in own)),
+            "<br>".join(f"{one.ours} **({one.verdict})**" for one in own),
+        ]
+        for text, own in found.items()
+    ]
 
 
 def _bullets(sentences: list[str]) -> str:
@@ -75,19 +97,19 @@ def _provenance(results: Results) -> list[str]:
         "seconds, scores and counts per sentence. The other files here belong to experiments without training.",
         f"Commits: {_counted(commits)}.",
         table(["data", "part", "sentences", "entities", "fingerprint (SHA-256)"], _data(runs)),
-        table(["encoder", "fingerprint"], _encoders(runs)),
+        table(["encoder", "fingerprint of its files", "runs"], _encoders(runs)),
+        "A copy of an encoder in half precision has other files than the encoder, and another fingerprint.",
     ]
-    short = sorted({run.kind for run, _ in runs if _is_trial(run)})
+    short = sorted({f"{run.corpus}, {run.encoder}, {run.kind}" for run, _ in runs if _has_other_epochs(run)})
     if short:
         parts.append(
-            f"**A trial:** {len(short)} kinds of runs have another number of epochs than their experiment asks for "
-            f"({', '.join(short[:3])}{', ...' if len(short) > 3 else ''}): their numbers show that everything works, "
-            "and nothing else."
+            f"**Other numbers of epochs:** {len(short)} kinds of runs have other ones than their experiment asks for "
+            f"({'; '.join(short[:3])}{'; ...' if len(short) > 3 else ''}): compare them with each other alone."
         )
     return parts
 
 
-def _is_trial(run: Run) -> bool:
+def _has_other_epochs(run: Run) -> bool:
     return "epochs" in dict(run.changes) and run.sentences == 1
 
 
@@ -106,5 +128,7 @@ def _data(runs: list[tuple[Run, dict[str, Any]]]) -> list[list[str]]:
 
 
 def _encoders(runs: list[tuple[Run, dict[str, Any]]]) -> list[list[str]]:
-    known = {(one["encoder"]["name"], one["encoder"].get("sha256", one["encoder"].get("from", ""))) for _, one in runs}
-    return [[name, f"`{digest}`" if digest else ""] for name, digest in sorted(known)]
+    known = Counter(
+        (one["encoder"]["name"], one["encoder"].get("sha256", one["encoder"].get("from", ""))) for _, one in runs
+    )
+    return [[name, f"`{digest}`" if digest else "", str(count)] for (name, digest), count in sorted(known.items())]

@@ -28,7 +28,7 @@ class Store:
 
     def result(self, run: Run) -> dict[str, Any] | None:
         """The result of a run, or None if there is none."""
-        return _read(self.path(run))
+        return read_json(self.path(run))
 
     def has(self, run: Run, parts: frozenset[str]) -> bool:
         """Whether a run has a result with all these parts."""
@@ -38,7 +38,7 @@ class Store:
     def runs(self) -> Iterator[tuple[Run, dict[str, Any]]]:
         """All runs that have results."""
         for path in sorted((self.folder / "runs").rglob("*.json")):
-            found = _read(path)
+            found = read_json(path)
             if found is not None:
                 yield Run.from_dict(found["run"]), found
 
@@ -48,12 +48,12 @@ class Store:
 
     def other(self, name: str) -> dict[str, Any] | None:
         """The JSON of another measurement, or None."""
-        return _read(self.other_path(name))
+        return read_json(self.other_path(name))
 
     def others(self, pattern: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Those whose name fits a pattern, with their names."""
         for path in sorted(self.folder.glob(f"{pattern}.json")):
-            found = _read(path)
+            found = read_json(path)
             if found is not None:
                 yield path.relative_to(self.folder).with_suffix("").as_posix(), found
 
@@ -66,7 +66,8 @@ def write_json(path: Path, content: Any) -> None:
     aside.replace(path)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What a file holds, or None if there is none."""
     if not path.is_file():
         return None
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

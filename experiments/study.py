@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from experiments.groups import Results
 from experiments.planning import Plan, Request
 
 NOT_RUN = "Not run yet."
+
+
+class Claim(NamedTuple):
+    """What the paper says, and what came out here.
+
+    Attributes:
+        text: what it says.
+        theirs: its numbers.
+        ours: the numbers here.
+        verdict: whether it holds.
+    """
+
+    text: str
+    theirs: str
+    ours: str
+    verdict: str
 
 
 @dataclass
@@ -20,11 +37,13 @@ class Section:
         parts: Markdown, block by block.
         folder: where pictures go.
         findings: single sentences that follow from the numbers, for the summary on top.
+        claims: what the paper says, judged by the numbers, for the table on top.
     """
 
     folder: Path
     parts: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
 
     def add(self, *blocks: str) -> None:
         """Adds paragraphs, tables or pictures."""
@@ -34,6 +53,10 @@ class Section:
         """Adds a finding, to the section and to the summary."""
         self.parts.append(f"**{sentence}**")
         self.findings.append(sentence)
+
+    def judge(self, text: str, theirs: str, ours: str, verdict: str) -> None:
+        """Adds a claim of the paper to the table on top."""
+        self.claims.append(Claim(text, theirs, ours, verdict))
 
 
 def _no_plan(request: Request) -> Plan:

@@ -20,6 +20,8 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "local, masked": ("open", {"loss": "local"}),
 }
 """What documents say of what is missing, and changes to the recipe."""
+CLOSER = ("masked", "local, masked")
+"""Drawn a second time, without what falls to nothing."""
 
 
 def plan(request: Request) -> Plan:
@@ -81,7 +83,11 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
     )
     series = {way: {100 * share: group.values("f1") for share, group in one.items()} for way, one in groups.items()}
     picture = plots.lines(
-        found.folder / f"incomplete-{corpus}-{encoder}.svg", series, "percent of the annotations kept", "dev F1"
+        found.folder / f"incomplete-{corpus}-{encoder}.svg",
+        series,
+        "percent of the annotations kept",
+        "dev F1",
+        closer=tuple(way for way in CLOSER if way in series),
     )
     found.add(f"![F1 against the share of annotations kept]({picture})")
     masked = groups.get("masked", {})
@@ -93,6 +99,18 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
         least = min(masked)
         lost = masked[1.0].mean() - masked[least].mean()
         found.find(f"{where}: with {100 * least:.0f}% of the annotations kept, masked training loses {lost:.2f} F1.")
+        _comes_back(found, masked, groups.get("missing as negative", {}))
+
+
+def _comes_back(found: Section, masked: dict[float, Group], negative: dict[float, Group]) -> None:
+    """What masking saves of what is lost where missing annotations count as negative."""
+    whole, told = masked[1.0].mean(), []
+    for share, group in negative.items():
+        if share < 1 and share in masked and group.mean() < whole:
+            saved = (masked[share].mean() - group.mean()) / (whole - group.mean())
+            told.append(f"{100 * saved:.0f}% at {100 * share:.0f}%")
+    if told:
+        found.add(f"Of the F1 that is lost if what is missing counts as negative, masking saves {', '.join(told)}.")
 
 
 def _sentence(where: str, other: str, pairs: dict[float, tuple[Group, Group]]) -> str:
@@ -100,7 +118,8 @@ def _sentence(where: str, other: str, pairs: dict[float, tuple[Group, Group]]) -
     for share, (masked, group) in pairs.items():
         difference = masked.better_than(group)
         above += difference.significant and difference.value > 0
-        told.append(f"{signed(difference.value)} at {100 * share:.0f}% ({p_text(difference.p)})")
+        mark = "†" * difference.single
+        told.append(f"{signed(difference.value)}{mark} at {100 * share:.0f}% ({p_text(difference.p)})")
     return f"{where}: masked training is above {other} at {above} of {len(pairs)} shares: {', '.join(told)}."
 
 

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import statistics
 
-from experiments import paper
+from experiments import benchmarked, paper
+from experiments.benchmarked import Adapted
 from experiments.corpora import encoder_title, title
 from experiments.groups import Group, Results
-from experiments.markdown import p_text, signed, table
+from experiments.markdown import listed, p_text, signed, table
 from experiments.planning import SYNTAX, TREES, Plan, Request, joined, planned, seeded
 from experiments.runs import Run
+from experiments.significance import Difference
 from experiments.study import Section, Study
 
 CORPORA = ("genia", "litbank", "germeval")
 LOSSES = {"TreeCRF": {}, "local": {"loss": "local"}}
+FURTHER = {
+    "adapted": "encoder adapted on the training text",
+    "plain-ensemble": "5 plain ones combined",
+    "adapted-ensemble": "5 adapted ones combined",
+    "student": "student of the 5 adapted ones",
+}
+
+PARTS = {"nested": ("nesting", "nested"), "flat": ("nesting", "flat"), "11 words and more": ("length", "11+")}
+Pairs = list[tuple[str, str, Group, Group | None]]
 
 
 def plan(request: Request) -> Plan:
@@ -28,43 +39,101 @@ def plan(request: Request) -> Plan:
 
 
 def section(results: Results, found: Section) -> None:
-    """P, R and F1, and the runs one by one."""
-    pairs = [
-        (corpus, encoder, tree, results.group(corpus, encoder, "default", LOSSES["local"]))
-        for corpus in results.corpora(*CORPORA)
-        for encoder in results.encoders()
-        if (tree := results.group(corpus, encoder, "default"))
-    ]
+    """P, R and F1, the runs one by one, and what else the same models can do."""
+    further = list(benchmarked.adapted(results.store))
+    pairs = _pairs(results, further)
     if not pairs:
         return
     found.add(
         "Dev sets, the `default` recipe of `nestree train` (`docs/training.md`), mean ± standard deviation over seeds. "
-        "There are no open test sets: the best epoch is chosen on the same dev set that is reported, for every row "
-        "alike. The local model is the paper's *without TreeCRFs*: the same scorer, one softmax per span. Rows in "
-        "italics are the paper's, on its test sets.",
-        table(["corpus", "encoder", "model", "P", "R", "F1", "seeds"], _rows(pairs)),
+        "*MBR* is how nestree decodes unless told otherwise: the entities with a probability of more than one half; "
+        "*best tree* is the paper's way, CKY, with the same models. *Local* is the paper's *without TreeCRFs*: the "
+        "same scorer, one softmax per span, the best label of each; nothing keeps its spans from crossing, and no "
+        "threshold was tried for it. Rows in italics are the paper's, on its test sets.",
+        table(["corpus", "encoder", "model", "P", "R", "F1", "seeds", "epochs"], _rows(pairs)),
     )
+    borrowed = [one for one in further if not results.group(one.corpus, one.encoder, "default")]
+    if borrowed:
+        found.add(
+            f"The models for {listed([_where(one.corpus, one.encoder) for one in borrowed])}, were trained by "
+            "`benchmarks.adapt` with the same settings and seeds; their numbers are in `benchmarks/results`, not among "
+            "the runs beside this page."
+        )
     for corpus, encoder, tree, local in pairs:
         if local:
-            found.find(_sentence(corpus, encoder, tree, local))
+            _compare(found, corpus, encoder, tree, local)
+    found.add(*_last_epochs(pairs), *_parts(pairs))
     found.add(
         "The runs one by one (the paper's Table 6):", table(["corpus", "encoder", "F1 of each seed"], _each(pairs))
     )
     found.add(_steadiness(pairs))
+    if further:
+        _further(further, found)
 
 
-Pairs = list[tuple[str, str, Group, Group | None]]
+def _pairs(results: Results, further: list[Adapted]) -> Pairs:
+    """TreeCRF and local models of each corpus and encoder, those of the benchmarks where there are no others."""
+    borrowed = {(one.corpus, one.encoder): one.kinds.get("plain") for one in further}
+    known = [(corpus, encoder) for corpus in results.corpora(*CORPORA) for encoder in results.encoders()]
+    order = {corpus: at for at, corpus in enumerate(CORPORA)}
+    names = sorted(dict.fromkeys([*known, *borrowed]), key=lambda one: order.get(one[0], len(order)))
+    return [
+        (corpus, encoder, tree, results.group(corpus, encoder, "default", LOSSES["local"]))
+        for corpus, encoder in names
+        if (tree := results.group(corpus, encoder, "default") or borrowed.get((corpus, encoder)))
+    ]
+
+
+def _further(further: list[Adapted], found: Section) -> None:
+    """Adapted, combined and distilled models, beside plain ones."""
+    rows = []
+    for one in further:
+        plain = one.kinds["plain"]
+        rows.append([*_cells(one.corpus, one.encoder, "plain", plain), ""])
+        for kind, name in FURTHER.items():
+            if group := one.kinds.get(kind):
+                said = f"{name} ({one.notes[kind]})" if kind in one.notes else name
+                rows.append([*_cells(one.corpus, one.encoder, said, group), _against(group.better_than(plain))])
+    found.add(
+        "### One step further: adapted, combined, distilled",
+        "The same recipe on an encoder that first read the training text on its own, several models as one TreeCRF, "
+        "and one student of them (`docs/adapting.md`, which has what was tried, and what did harm); trained by "
+        "`benchmarks.adapt`. Its plain models were trained anew with the same seeds, and differ a little from those "
+        "above.",
+        table(["corpus", "encoder", "model", "P", "R", "F1", "seeds", "against plain models"], rows),
+    )
+    for one in further:
+        name, best = max(
+            ((name, group) for kind, name in FURTHER.items() if (group := one.kinds.get(kind))),
+            key=lambda pair: pair[1].mean(),
+        )
+        gain = best.better_than(one.kinds["plain"])
+        told = f"{_where(one.corpus, one.encoder)}, against plain models"
+        if "adapted" in one.kinds:
+            told += f": adapting the encoder {_against(one.kinds['adapted'].better_than(one.kinds['plain']))}"
+        found.find(f"{told}; best is “{name}” with {best.mean():.2f} F1, {_against(gain)}.")
+
+
+def _against(difference: Difference) -> str:
+    return f"{difference} {p_text(difference.p)}"
+
+
+def _cells(corpus: str, encoder: str, name: str, group: Group) -> list[str]:
+    scores = [group.text(measure) for measure in ("precision", "recall", "f1")]
+    return [title(corpus), encoder_title(encoder), name, *scores, str(len(group.runs))]
+
+
+def _where(corpus: str, encoder: str) -> str:
+    return f"{title(corpus)}, {encoder_title(encoder)}"
 
 
 def _rows(pairs: Pairs) -> list[list[str]]:
     rows = []
     for at, (corpus, encoder, tree, local) in enumerate(pairs):
-        for name, group in (("TreeCRF", tree), ("local", local)):
+        for name, group in _ways(tree, local).items():
             if group:
-                scores = [group.text(measure) for measure in ("precision", "recall", "f1")]
-                rows.append([title(corpus), encoder_title(encoder), name, *scores, str(len(group.runs))])
-        last = at + 1 == len(pairs) or pairs[at + 1][0] != corpus
-        if last and corpus in paper.MAIN:
+                rows.append([*_cells(corpus, encoder, name, group), str(group.epochs)])
+        if _is_last(pairs, at) and corpus in paper.MAIN:
             rows += _paper_rows(corpus)
     rows += [
         row
@@ -75,36 +144,82 @@ def _rows(pairs: Pairs) -> list[list[str]]:
     return rows
 
 
+def _ways(tree: Group, local: Group | None) -> dict[str, Group]:
+    """The rows of a corpus and an encoder."""
+    found = {"TreeCRF, MBR": tree}
+    if tree.has("map"):
+        found["TreeCRF, best tree"] = tree.decoded("map")
+    return found | ({"local": local} if local else {})
+
+
+def _is_last(pairs: Pairs, at: int) -> bool:
+    """Whether no other encoder of the same corpus follows."""
+    return at + 1 == len(pairs) or pairs[at + 1][0] != pairs[at][0]
+
+
 def _paper_rows(corpus: str) -> list[list[str]]:
     """The paper's figures, in italics."""
     mean, deviation = paper.MAIN[corpus], paper.MAIN_DEVIATION[corpus]
     own = [f"*{value:.1f} ± {spread:.1f}*" for value, spread in zip(mean, deviation, strict=True)]
     local = [f"*{value:.1f}*" for value in paper.ABLATION["without TreeCRF"][corpus]]
     names = [f"*{paper.CORPORA[corpus]}*", f"*{paper.ENCODERS[corpus]}*"]
-    return [[*names, "*TreeCRF*", *own, "*5*"], [*names, "*local*", *local, ""]]
+    return [[*names, "*TreeCRF, best tree*", *own, "*5*", ""], [*names, "*local*", *local, "", ""]]
 
 
-def _sentence(corpus: str, encoder: str, tree: Group, local: Group) -> str:
-    difference = tree.better_than(local)
-    where = f"{title(corpus)}, {encoder_title(encoder)}"
-    interval = f"{signed(difference.low)} to {signed(difference.high)}"
-    amount = f"{signed(difference.value)} F1 (95%: {interval}, {p_text(difference.p)})"
-    if not difference.significant:
-        return f"{where}: TreeCRF and local model do not differ by more than chance: {amount}."
-    better = "above" if difference.value > 0 else "below"
-    said = ""
-    if corpus in paper.MAIN:
-        gap = paper.MAIN[corpus].f1 - paper.ABLATION["without TreeCRF"][corpus].f1
-        said = f" The paper has {signed(gap, 1)}."
-    return f"{where}: the TreeCRF is {better} the local model: {amount}.{said}"
+def _compare(found: Section, corpus: str, encoder: str, tree: Group, local: Group) -> None:
+    """TreeCRF and local model, with either decoding."""
+    said = {}
+    for name, group in _ways(tree, None).items():
+        difference = group.better_than(local)
+        side = "above" if difference.value > 0 else "below"
+        verdict = f"{side} the local model" if difference.significant else "no different beyond chance"
+        said[name] = f"{name.removeprefix('TreeCRF, ')} {difference} F1, {p_text(difference.p)}: {verdict}"
+    gaps = {one: signed(-paper.change("without TreeCRF", one), 1) for one in paper.beside(corpus)}
+    theirs = f" The paper has {gaps[corpus]} with the best tree." if corpus in gaps else ""
+    found.find(f"{_where(corpus, encoder)}, TreeCRF against local: {'; '.join(reversed(said.values()))}.{theirs}")
+    as_paper = (tree.decoded("map") if tree.has("map") else tree).better_than(local)
+    holds = "yes" if as_paper.value > 0 else "no: it is worse"
+    found.judge(
+        "the TreeCRF is above the local model",
+        ", ".join(f"{gap} ({paper.CORPORA[one]})" for one, gap in gaps.items()),
+        f"{_where(corpus, encoder)}: {as_paper}",
+        holds if as_paper.significant else "not beyond chance",
+    )
+
+
+def _last_epochs(pairs: Pairs) -> list[str]:
+    """Where the last epoch was the best, more of them might have been better."""
+    told = []
+    for corpus, encoder, tree, local in pairs:
+        results = [one for group in (tree, local) if group for one in group.results if "best_epoch" in one]
+        last = sum(one["best_epoch"] == one["epochs"] for one in results)
+        if results and 2 * last > len(results):
+            told.append(f"{_where(corpus, encoder)} ({last} of {len(results)} runs)")
+    return [f"The last epoch was the best, so that more might have given more: {listed(told)}."] if told else []
+
+
+def _parts(pairs: Pairs) -> list[str]:
+    """F1 of nested and flat entities, and of long ones."""
+    rows = []
+    for corpus, encoder, tree, local in pairs:
+        for name, group in _ways(tree, local).items():
+            cells = [group.part_text(kind, part) for kind, part in PARTS.values()]
+            if any(cells):
+                rows.append([title(corpus), encoder_title(encoder), name, *cells])
+    if not rows:
+        return []
+    return [
+        "Where the difference is: F1 of entities within or around others, of all others, and of long ones.",
+        table(["corpus", "encoder", "model", *PARTS], rows),
+    ]
 
 
 def _each(pairs: Pairs) -> list[list[str]]:
     rows = []
-    for corpus, encoder, tree, _ in pairs:
+    for at, (corpus, encoder, tree, _) in enumerate(pairs):
         values = ", ".join(f"{value:.2f}" for value in tree.values("f1"))
         rows.append([title(corpus), encoder_title(encoder), values])
-        if corpus in paper.RUNS:
+        if _is_last(pairs, at) and corpus in paper.RUNS:
             rows.append(
                 [
                     f"*{paper.CORPORA[corpus]}*",
@@ -125,12 +240,13 @@ def _steadiness(pairs: Pairs) -> str:
         return ""
     corpus, encoder, values = max(several, key=lambda one: statistics.stdev(one[2]))
     widest = statistics.stdev(values)
+    theirs = [one.f1 for one in paper.MAIN_DEVIATION.values()]
     claim = (
-        "That results are steady over seeds holds" if widest < 0.5 else "Results vary more over seeds than the paper's"
+        "Results are as steady over seeds as the paper's" if widest < max(theirs) + 0.05 else "Seeds matter more here"
     )
     return (
-        f"{claim}: the largest standard deviation of F1 is {widest:.2f} ({title(corpus)}, {encoder_title(encoder)}); "
-        f"the paper's are {', '.join(str(one.f1) for one in paper.MAIN_DEVIATION.values())}."
+        f"{claim}: the largest standard deviation of F1 is {widest:.2f} ({_where(corpus, encoder)}); the paper's are "
+        f"{', '.join(map(str, theirs))}."
     )
 
 

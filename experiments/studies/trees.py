@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import random
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from experiments.brackets import Span, nontrivial, random_tree
+from experiments.brackets import Span, nontrivial, random_tree, right_branching_around
 from experiments.corpora import encoder_title, title
 from experiments.groups import Results
 from experiments.markdown import p_text, table
@@ -26,9 +27,8 @@ DRAWS = 1000
 """Random trees of each sentence."""
 
 _DANGLING = (
-    "a an the this that these those its their his her our my of in on at by for with from to into through between "
-    "during after before against via within without upon under over than as and or but nor not no both either neither "
-    "is are was were be been has have had which who whose whether if ( [ { - / : "
+    "a an the its their our my of in on at by for with from to into between during against via upon than as and or but "
+    "nor no both either neither is are was were be been has have had which who whose whether if ( [ { - / : "
     "der die das den dem des ein eine einer eines einem einen in im am an auf aus bei mit nach von vom zu zum zur für "
     "über unter durch gegen ohne um und oder aber sowie dass"
 )
@@ -36,6 +36,8 @@ DANGLING = frozenset(_DANGLING.split())
 """Words after which something must follow: a constituent does not end in them. English and German."""
 LEADING = frozenset([*")]},.;:?!-/%"])
 """What no constituent begins with."""
+CLOSING = frozenset([*".?!"])
+"""What ends a sentence. It belongs to no phrase, and is left out, as is usual where trees are compared."""
 
 
 class Latent(NamedTuple):
@@ -62,23 +64,40 @@ def plan(request: Request) -> Plan:
     return joined(planned(seeded(request, Run(corpus.name, encoder))[:1], TREES) for corpus in request.of(*CORPORA))
 
 
-def latent_of(sentence: dict[str, Any]) -> list[Latent]:
-    """The latent nodes of more than one word, the whole sentence excepted."""
+def latent_spans(sentence: dict[str, Any], spans: Iterable[Span]) -> set[Span]:
+    """Of a tree's spans those that are latent constituents of more than one word, short of the whole sentence.
+
+    They are taken without the stop at the sentence's end.
+    """
     words = sentence["words"]
+    length = next((at for at in range(len(words), 1, -1) if words[at - 1] not in CLOSING), 1)
     entities = {(start, end) for start, end, label, _ in sentence["nodes"] if label is not None}
+    return nontrivial(((start, min(end, length)) for start, end in spans), length) - entities
+
+
+def latent_of(sentence: dict[str, Any]) -> list[Latent]:
+    """The model's own, with their words."""
+    words = sentence["words"]
+    scores = {(start, end): score for start, end, _, score in sentence["nodes"]}
     return [
-        Latent(" ".join(words[start:end]), score, sound(words[start:end]))
-        for start, end, label, score in sentence["nodes"]
-        if label is None and 1 < end - start < len(words) and (start, end) not in entities
+        Latent(
+            " ".join(words[start:end]),
+            scores.get((start, end), scores.get((start, len(words)), 0.0)),
+            sound(words[start:end]),
+        )
+        for start, end in sorted(latent_spans(sentence, scores))
     ]
 
 
-def at_random(sentence: dict[str, Any], chance: random.Random) -> list[bool]:
-    """The same of a random tree around the same entities: whether each latent node is sound."""
-    words = sentence["words"]
-    entities: set[Span] = {(start, end) for start, end, label, _ in sentence["nodes"] if label is not None}
-    tree = nontrivial(random_tree(len(words), chance, sorted(entities)), len(words))
-    return [sound(words[start:end]) for start, end in sorted(tree - entities)]
+def around(sentence: dict[str, Any], make: Callable[[int, list[Span]], set[Span]]) -> set[Span]:
+    """The latent constituents of another tree around the same entities."""
+    entities = sorted({(start, end) for start, end, label, _ in sentence["nodes"] if label is not None})
+    return latent_spans(sentence, make(len(sentence["words"]), entities))
+
+
+def _share(sentences: list[dict[str, Any]], make: Callable[[int, list[Span]], set[Span]]) -> float:
+    """Of the latent constituents of other trees around the same entities, how many are sound, in percent."""
+    return _percent([sound(one["words"][start:end]) for one in sentences for start, end in around(one, make)])
 
 
 def section(results: Results, found: Section) -> None:
@@ -94,8 +113,10 @@ def section(results: Results, found: Section) -> None:
         "entities. Solid: predicted entities; dashed: latent nodes. Numbers are exact probabilities of nodes.",
         "**A simple criterion.** Dev sentences have no gold trees, so a latent node is called *sound* if it does not "
         "end in a word that needs another (article, preposition, conjunction, auxiliary, opening bracket, hyphen), "
-        "does not begin with punctuation, and holds brackets in pairs. That is necessary for a phrase, not sufficient; "
-        "`syntax` compares with gold trees. Random trees around the same entities say what the criterion is worth.",
+        "does not begin with punctuation, and holds brackets in pairs; the stop at a sentence's end is left out. Most "
+        "phrases pass, and much that is no phrase; `syntax` compares with gold trees. What the criterion is worth is "
+        "seen by other trees around the same entities: random ones, and right-branching ones, which split every span "
+        "as far to the left as they can.",
     )
     for run, result in drawn.values():
         _one_corpus(found, run, result[TREES])
@@ -104,7 +125,8 @@ def section(results: Results, found: Section) -> None:
 def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> None:
     where = f"{title(run.corpus)}, {encoder_title(run.encoder)}"
     latent = [one for sentence in sentences for one in latent_of(sentence)]
-    beside = [_percent(drawn) for drawn in _random_draws(sentences)]
+    chance = random.Random(0)
+    beside = [_share(sentences, lambda n, within: random_tree(n, chance, within)) for _ in range(DRAWS)]
     name = f"trees-{run.corpus}-{run.encoder}"
     svgs = [_svg(sentence) for sentence in sentences]
     parts: list[Part] = [Text(f"Solid: entities; dashed: latent nodes. {where}, seed {run.seed}.")]
@@ -115,7 +137,7 @@ def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> No
     (found.folder / f"{name}.html").write_text(
         page(f"Latent trees: {where}", [PageSection("Dev sentences", parts)]), encoding="utf-8"
     )
-    found.add(f"### {where}", f"[All {len(sentences)} trees]({name}.html); some of them:")
+    found.add(f"### {where}", f"[All {len(sentences)} trees]({name}.html); the {SHOWN} smallest drawings:")
     for at in sorted(range(len(svgs)), key=lambda one: len(svgs[one]))[:SHOWN]:
         (found.folder / f"{name}-{at + 1}.svg").write_text(svgs[at], encoding="utf-8")
         found.add(f"![Latent tree of “{' '.join(sentences[at]['words'])}”]({name}-{at + 1}.svg)")
@@ -123,19 +145,27 @@ def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> No
         found.add("There are no latent nodes of more than one word in them.")
         return
     share, usual = _percent([one.sound for one in latent]), statistics.mean(beside)
-    p = (sum(one >= share for one in beside) + 1) / (len(beside) + 1)
-    verdict = "more than" if p < LEVEL else "no more than"
+    above, below = (sum(map(compare, beside, [share] * DRAWS)) for compare in (operator.ge, operator.le))
+    p = min(1.0, 2 * (min(above, below) + 1) / (DRAWS + 1))
+    verdict = "as many as" if p >= LEVEL else "more than" if share > usual else "fewer than"
+    right = _share(sentences, right_branching_around)
+    same = [
+        span in around(one, right_branching_around)
+        for one in sentences
+        for span in latent_spans(one, {(start, end) for start, end, _, _ in one["nodes"]})
+    ]
     found.find(
-        f"{where}: {share:.0f}% of the {len(latent)} latent constituents are sound, {verdict} of random trees around "
-        f"the same entities, which have {usual:.0f}% ({p_text(p)})."
+        f"{where}: {share:.0f}% of the {len(latent)} latent constituents are sound, {verdict} in random trees around "
+        f"the same entities ({usual:.0f}%, {p_text(p)}); right-branching trees around them have {right:.0f}%, and "
+        f"{_percent(same):.0f}% of the latent constituents are nodes of those."
+    )
+    found.judge(
+        "latent trees hold meaningful constituents to a certain extent",
+        "examples",
+        f"{where}: {share:.0f}% could be phrases, of right-branching trees around the same entities {right:.0f}%",
+        "no more than right-branching ones" if share <= right + 1 else "yes",
     )
     found.add("The most probable of each kind:", _examples(latent))
-
-
-def _random_draws(sentences: list[dict[str, Any]]) -> Iterator[list[bool]]:
-    chance = random.Random(0)
-    for _ in range(DRAWS):
-        yield [one for sentence in sentences for one in at_random(sentence, chance)]
 
 
 def _svg(sentence: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from experiments.brackets import (
     nontrivial,
     random_tree,
     right_branching,
+    right_branching_around,
 )
 
 SENTENCE = """<sentence><cons cat="S">
@@ -143,3 +144,9 @@ def test_a_chain_of_equal_constituents_is_one_bracket() -> None:
     parsed = treebank.parsed(ElementTree.fromstring(chain))
     assert parsed.constituents == {(0, 2): "S"}
     assert all(left[1] == right[0] for left, right in pairwise(parsed.children[0, 2]))
+
+
+def test_right_branching_around_spans_keeps_them_and_is_right_branching_without() -> None:
+    assert right_branching_around(5, []) == right_branching(5)
+    assert right_branching_around(5, [(0, 3)]) == {(0, 5), (0, 3), (1, 3), (3, 5)}
+    assert right_branching_around(5, [(1, 3)]) == {(0, 5), (1, 5), (1, 3), (3, 5)}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.counts import pack, unpack
-from experiments.significance import compared, holm, score
+from experiments.significance import compared, holm, score, without_one
 from experiments.studies.latent_labels import trend
 
 
@@ -74,3 +74,12 @@ def test_a_trend_is_found_where_there_is_one() -> None:
     assert falling.p < 0.001
     assert trend(sizes, [80 + one for one in noise]).p > 0.05
     assert trend([3, 3], [1.0, 2.0]).p == 1
+
+
+def test_the_sentence_that_matters_most_can_be_left_out() -> None:
+    good = np.array([[1, 1, 1]] * 9 + [[0, 0, 1]])
+    wild = np.array([[1, 1, 1]] * 9 + [[0, 20, 1]])
+    assert compared([wild], [good]).value > 20
+    assert without_one([wild], [good]) == pytest.approx(0.0)
+    assert compared([wild], [good]).single
+    assert not compared([wild] * 2, [good] * 2).single
