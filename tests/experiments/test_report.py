@@ -120,6 +120,18 @@ def test_other_tools_are_compared_with_runs_on_the_same_sentences(written: tuple
     assert re.search(r"^\| nestree \|.*\| 1 \|$", found["peers"], re.M)
 
 
+def test_notes_by_hand_are_quoted_under_their_experiment_and_marked(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    synthetic.put(store, 0.80, Run("genia", "minilm", "paper"))
+    synthetic.put(store, 0.70, Run("genia", "minilm", "paper", (("loss", "local"),)))
+    before = sections(store)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "ablation.md").write_text("Seeds were added late.\n", encoding="utf-8")
+    after = sections(store)
+    assert [name for name in after if after[name] != before[name]] == ["ablation"]
+    assert "### A note on these runs\n\nSeeds were added late.\n" in after["ablation"]
+
+
 def test_every_picture_that_is_named_is_there(written: tuple[Store, dict[str, str]]) -> None:
     store, found = written
     named = [one for text in found.values() for one in re.findall(r"\]\(([\w.-]+\.(?:svg|png|html))\)", text)]
