@@ -19,8 +19,14 @@ Counts = NDArray[np.int64]
 
 def packed(gold: Sequence[Document], predicted: Sequence[Document]) -> dict[str, Any]:
     """The counts of each sentence, for JSON."""
+    return pack(of_sentences(gold, predicted))
+
+
+def of_sentences(gold: Sequence[Document], predicted: Sequence[Document]) -> Counts:
+    """The counts of each sentence."""
     (found,) = count_units(gold, predicted, unit="sentence")
-    return pack(found.counts.sum(1))
+    counts: Counts = found.counts.sum(1)
+    return counts
 
 
 def pack(counts: Counts) -> dict[str, Any]:

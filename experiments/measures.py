@@ -8,20 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments import counts, treebank
 from experiments.brackets import Comparison, GoldTree, Span
+from experiments.significance import MEASURES, score
 from nestree.data import Document, read
 from nestree.evaluation import Evaluator
 from nestree.evaluation.error_report import Errors
 from nestree.evaluation.errors import find_errors
 from nestree.model import NestedNER, Node
 from nestree.prediction import Pages, annotate, annotate_with_trees
+from nestree.prediction.documents import with_spans
 
 SCORES, ERRORS, TREES, SYNTAX = "scores", "errors", "trees", "syntax"
 DRAWN = 20
 """Dev sentences whose trees are kept."""
 FITS = range(8, 27)
 """Words of a sentence that can be drawn and read."""
+HALF, TUNED = "half", "tuned"
+"""Ways to decode a model without trees beside its own: labels with a probability of one half, or of what suits dev."""
+LIMITS = tuple(percent / 100 for percent in range(10, 91, 5))
+"""Probabilities that may suit dev."""
 
 
 def decodings(model: NestedNER) -> tuple[str, ...]:
@@ -44,6 +52,8 @@ def of_dev(model: NestedNER, gold: Sequence[Document]) -> dict[str, Any]:
             errors.add(one, other, latent)
             predicted.append(other)
     found = {own: scored(gold, predicted)}
+    if model.config.loss == "local":
+        found |= with_thresholds(model, gold)
     for decoding in others:
         found[decoding] = scored(gold, list(annotate(decoding_with(model, decoding), gold)))
         decoding_with(model, own)
@@ -51,6 +61,31 @@ def of_dev(model: NestedNER, gold: Sequence[Document]) -> dict[str, Any]:
     table = errors.table()
     listed = {"labels": table.labels, "rows": table.rows, "counts": table.counts, "kinds": dict(kinds)}
     return {SCORES: {"decoding": own, **found}, ERRORS: listed}
+
+
+def with_thresholds(model: NestedNER, gold: Sequence[Document]) -> dict[str, Any]:
+    """The scores of a model without trees if labels need a probability: one half, as MBR asks, or what suits dev.
+
+    What suits is chosen on every other sentence and used on those between, so that no sentence chooses for itself.
+    """
+    pages = Pages(model, gold)
+    steps = model.decode_steps((min(LIMITS),) * len(model.config.single_labels))
+    found = iter(pages.read(model, steps))
+    probable = [with_spans(one, [next(found) for _ in one.sentences or ()]) for one in gold]
+
+    def at_least(limit: float) -> list[Document]:
+        kept = ([one for one in document.entities if (one.score or 0.0) >= limit] for document in probable)
+        return [replace(one, entities=tuple(entities)) for one, entities in zip(probable, kept, strict=True)]
+
+    of_limits = np.stack([counts.of_sentences(gold, at_least(limit)) for limit in LIMITS])
+    folds = [slice(first, None, 2) for first in (0, 1)]
+    best = [int(score(of_limits[:, fold].sum(1), "f1").argmax()) for fold in reversed(folds)]
+    chosen = np.empty_like(of_limits[0])
+    for fold, at in zip(folds, best, strict=True):
+        chosen[fold] = of_limits[at, fold]
+    micro = {measure: round(float(score(chosen.sum(0), measure)), 6) for measure in MEASURES}
+    tuned = {"micro": micro, "limits": [LIMITS[at] for at in best], "per_sentence": counts.pack(chosen)}
+    return {HALF: scored(gold, at_least(0.5)), TUNED: tuned}
 
 
 def decoding_with(model: NestedNER, decoding: Any) -> NestedNER:

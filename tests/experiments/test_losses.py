@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from experiments import losses
-from experiments.measures import agreement, decodings, drawable, of_dev, of_drawn
+from experiments.counts import of_sentences, unpack
+from experiments.measures import LIMITS, agreement, decodings, drawable, of_dev, of_drawn, with_thresholds
+from experiments.significance import score
 from experiments.studies.speed import Trainer, epochs
 from nestree.data import Document
 from nestree.model import NestedNER, Node
@@ -78,7 +80,33 @@ def test_a_model_is_measured_with_both_decodings_and_left_as_it_was(tmp_path: Pa
 def test_a_local_model_has_one_decoding_and_no_trees(tmp_path: Path) -> None:
     model = tiny.model(tmp_path, loss="local").eval()
     assert len(decodings(model)) == 1
-    assert "Latent" not in of_dev(model, documents())["errors"]["rows"]
+    found = of_dev(model, documents())
+    assert "Latent" not in found["errors"]["rows"]
+    assert {"half", "tuned"} < set(found["scores"])
+
+
+def test_thresholds_of_a_local_model_are_those_of_prediction_and_no_sentence_chooses_its_own(tmp_path: Path) -> None:
+    model = tiny.model(tmp_path, loss="local").eval()
+    gold = [
+        Document.from_words(words, [(start, start + 1, "PER")], sentences=((0, len(words)),))
+        for words, start in ((["ab", "c", "d", "ef"], 0), (["g", "h"], 1), (["i", "jk", "l"], 2), (["m", "n"], 0))
+    ]
+
+    def predicted(limit: float) -> list[Document]:
+        words = [list(one.words) for one in gold]
+        found = [one.entities for one in model.predict_tokens(words, threshold=limit)]
+        return [
+            Document.from_words(one, [(e.start, e.end, e.label) for e in entities], sentences=((0, len(one)),))
+            for one, entities in zip(words, found, strict=True)
+        ]
+
+    found = with_thresholds(model, gold)
+    assert (unpack(found["half"]["per_sentence"]) == of_sentences(gold, predicted(0.5))).all()
+    chosen = unpack(found["tuned"]["per_sentence"])
+    for fold, other, limit in zip((0, 1), (1, 0), found["tuned"]["limits"], strict=True):
+        assert (chosen[fold::2] == of_sentences(gold, predicted(limit))[fold::2]).all()
+        scores = [score(of_sentences(gold, predicted(one))[other::2].sum(0), "f1") for one in LIMITS]
+        assert max(scores) == scores[LIMITS.index(limit)]
 
 
 def test_drawn_trees_are_of_sentences_that_fit(tmp_path: Path) -> None:
