@@ -30,6 +30,11 @@ class Group:
         """The same models with another decoding."""
         return Group(self.runs, decoding)
 
+    def measured(self, decoding: str) -> Group | None:
+        """Those of the models that were scored with a decoding, with that decoding; None if there are none."""
+        runs = tuple(one for one in self.runs if decoding in one[1]["scores"])
+        return Group(self.runs if len(runs) == len(self.runs) else runs, decoding) if runs else None
+
     @property
     def run(self) -> Run:
         """One of them."""

@@ -167,6 +167,25 @@ def test_conclusions_follow_from_the_numbers(tmp_path: Path) -> None:
         assert wanted in sections(store)["main"]
 
 
+def test_a_local_model_with_a_threshold_is_compared_where_it_was_measured(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    local = Run("genia", "minilm", changes=(("loss", "local"),))
+    synthetic.put(store, 0.8, Run("genia", "minilm"))
+    synthetic.put(store, 0.5, local)
+    assert "no threshold was tried for it" in sections(store)["main"]
+    result = synthetic.result(local, 0.5)
+    chance = np.random.default_rng(0)
+    result["scores"] |= {"half": synthetic.scored(0.6, chance), "tuned": synthetic.scored(0.8, chance)}
+    write_json(store.path(local), result)  # of one seed
+    text = sections(store)["main"]
+    assert "no threshold was tried for it" not in text
+    (row,) = [line for line in text.splitlines() if "| local, threshold of one half |" in line and "±" not in line]
+    assert row.endswith("| 1 | 10 |")
+    (told,) = [line for line in text.splitlines() if "against local with a threshold:" in line]
+    half, tuned = re.findall(r"([+−]\d+\.\d+) \([^)]*\)† F1, p ", told)
+    assert float(half) > 10 > abs(float(tuned.replace("−", "-")))
+
+
 def test_an_ablation_that_helps_is_said_to_speak_against_the_paper(tmp_path: Path) -> None:
     store = Store(tmp_path)
     synthetic.put(store, 0.7, Run("genia", "minilm", "paper"))
