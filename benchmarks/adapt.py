@@ -3,9 +3,9 @@
     python -m benchmarks.adapt --data DATA --corpus genia --encoder minilm --work WORK --side-by-side 6 --seconds 540
 
 Stages: ``adapt`` (the encoder, on the training text), ``plain`` and ``adapted`` (a model for each seed), ``combine``,
-``distil`` (students of the adapted ensemble, on the adapted encoder), ``measure``. What is done already is not done
-again, and what ``--seconds`` stopped goes on with the next call. Other settings live beside these under ``--name``;
-plain models are shared, unless ``--train`` changes them:
+``distil`` (students of the adapted ensemble, on the adapted encoder), ``combine-students``, ``measure``. What is done
+already is not done again, and what ``--seconds`` stopped goes on with the next call. Other settings live beside these
+under ``--name``; plain models are shared, unless ``--train`` changes them:
 
     ... --name lr --adapt "--lr 3e-4 --epochs 60"        # flags of nestree adapt, train (--train) and distil (--distil)
 
@@ -37,8 +37,8 @@ from experiments.runs import Run
 from nestree.adaptation.folder import AdaptFolder
 from nestree.training.folder import RunFolder
 
-STAGES = ("adapt", "plain", "adapted", "combine", "distil", "measure")
-KINDS = ("plain", "adapted", "plain-ensemble", "adapted-ensemble", "student")
+STAGES = ("adapt", "plain", "adapted", "combine", "distil", "combine-students", "measure")
+KINDS = ("plain", "adapted", "plain-ensemble", "adapted-ensemble", "student", "student-ensemble")
 
 
 class Plan:
@@ -71,6 +71,8 @@ class Plan:
             found = [self._combine(kind) for kind in ("plain", "adapted") if self._all_there(kind)]
         elif stage == "distil":
             found = [self._distil(seed) for seed in self.seeds("student")]
+        elif stage == "combine-students":
+            found = [self._combine("student")] if self._all_there("student") else []
         return [
             Job(name, python("-m", "nestree", *command), self.base / "logs" / f"{name}.log")
             for name, command, done in found
@@ -219,7 +221,7 @@ def main() -> None:
     plan, began = Plan(options), time.monotonic()
     wanted = options.stages.split(",")
     # Plain runs wait for nothing: they go beside the adaptation.
-    for stages in (("adapt", "plain"), ("adapted",), ("combine",), ("distil",)):
+    for stages in (("adapt", "plain"), ("adapted",), ("combine",), ("distil",), ("combine-students",)):
         jobs = [job for stage in stages if stage in wanted for job in plan.jobs(stage)]
         left = None if options.seconds is None else options.seconds - (time.monotonic() - began)
         if jobs and (left is None or left > 0):

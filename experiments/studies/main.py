@@ -23,6 +23,7 @@ FURTHER = {
     "plain-ensemble": "5 plain ones combined",
     "adapted-ensemble": "5 adapted ones combined",
     "student": "student of the 5 adapted ones",
+    "student-ensemble": "such students combined",
 }
 
 PARTS = {"nested": ("nesting", "nested"), "flat": ("nesting", "flat"), "11 words and more": ("length", "11+")}
