@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,7 +59,17 @@ def run(
     say: Callable[[str], None] = print,
     poll: float = 0.3,
 ) -> Outcome:
-    """Runs jobs, so many at a time; after ``seconds`` no other is begun, and those that run are asked to stop."""
+    """Runs jobs, so many at a time; after ``seconds`` no other is begun, and those that run are asked to stop.
+
+    Whatever ends this process early, but for SIGKILL, ends them first: Ctrl-C, an error, SIGTERM.
+    """
+    with _sigterm_as_exit():
+        return _run(jobs, side_by_side, seconds, say, poll)
+
+
+def _run(
+    jobs: Sequence[Job], side_by_side: int, seconds: float | None, say: Callable[[str], None], poll: float
+) -> Outcome:
     outcome, waiting, running = Outcome(), list(jobs), list[_Running]()
     began, asked = time.monotonic(), None
     try:
@@ -81,6 +93,23 @@ def run(
             one.process.wait()
     outcome.waiting = [job.name for job in waiting]
     return outcome
+
+
+@contextmanager
+def _sigterm_as_exit() -> Iterator[None]:
+    """Within it SIGTERM is an exception, as Ctrl-C is; by itself it would end this process alone."""
+
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _start(job: Job, side_by_side: int) -> _Running:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from nestree.adaptation.head import MaskedEncoder
 from nestree.training.errors import TrainingError
 from tests.adaptation.cases import encoder, run, settings, text_file
 from tests.adaptation.test_loop import Told, weights
+from tests.launching import with_small_files
 from tests.training.cases import finish, start
 
 
@@ -94,14 +94,11 @@ def test_what_has_no_deterministic_algorithm_is_said_and_goes_on(
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
-    def small_files() -> None:  # as a disk without room: writing fails in the middle of a file
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
     config = settings()
     (tmp_path / "config.toml").write_text(config.as_toml())
     command = [sys.executable, "-m", "nestree", "adapt", str(encoder(tmp_path / "encoder"))]
     command += [str(text_file(tmp_path / "text.txt")), "--config", str(tmp_path / "config.toml"), "--output"]
-    status, said = finish(start([*command, str(tmp_path / "full")], preexec_fn=small_files))
+    status, said = finish(start(with_small_files([*command, str(tmp_path / "full")], 20_000)))
     assert status == 2, said
     assert said.count("a checkpoint could not be written") == 1
     assert "Make room, then begin again with --resume: no checkpoint could be kept" in said

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import signal
+import subprocess
+import time
 from pathlib import Path
+
+import psutil
 
 from experiments import pool
 from experiments.pool import Job, python
@@ -42,3 +47,21 @@ def test_no_more_run_side_by_side_than_were_asked_for(tmp_path: Path) -> None:
     )
     pool.run([job(str(at), counted, tmp_path) for at in range(5)], side_by_side=2, say=lambda _: None, poll=0.01)
     assert max(int((tmp_path / f"{at}.log").read_text()) for at in range(5)) <= 2
+
+
+def test_told_to_end_it_ends_what_it_began(tmp_path: Path) -> None:
+    """As by `timeout`, or a machine that shuts down: nothing goes on computing unseen."""
+    child = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(600)"
+    code = "import sys, pathlib; from experiments.pool import Job, python, run; path = pathlib.Path(sys.argv[2]);"
+    code += "run([Job('one', python('-c', sys.argv[1], sys.argv[2]), path.with_suffix('.log'))], poll=0.01)"
+    began = tmp_path / "began"
+    process = subprocess.Popen(python("-c", code, child, str(began)))
+    end = time.monotonic() + 120
+    while not (began.is_file() and began.read_text().strip()):
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    number = int(began.read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert not psutil.pid_exists(number)

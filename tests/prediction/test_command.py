@@ -24,7 +24,8 @@ from nestree.cli.main import main
 from nestree.data import files, read, write
 from nestree.data.errors import DataError
 from nestree.data.files import opener_for
-from tests.prediction.engines.cases import Dropped, hear_ctrl_c
+from tests.launching import hearing_ctrl_c
+from tests.prediction.engines.cases import Dropped
 
 LINES = ["Anna of the acme club.", "", "Bo runs."]
 
@@ -438,7 +439,7 @@ def test_ctrl_c_keeps_what_is_there(model: Path, tmp_path: Path) -> None:
     long = tmp_path / "long.txt"
     long.write_text("Anna of the acme club and Bo of the club.\n" * 40000)
     asked = command(model, long, "--lines", "--output", tmp_path / "out.jsonl")
-    process = subprocess.Popen(asked, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
+    process = subprocess.Popen(hearing_ctrl_c(asked), stderr=subprocess.PIPE, text=True)
     partial = tmp_path / "out.partial.jsonl"
     deadline = time.monotonic() + 120
     while not (partial.exists() and partial.stat().st_size) and time.monotonic() < deadline:

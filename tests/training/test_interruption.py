@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.launching import with_small_files
 from tests.training.cases import command, encoder, finish, start, steps
 
 EPOCHS = 6
@@ -28,9 +28,9 @@ def weights(path: Path) -> bytes:
     return (path / "model.safetensors").read_bytes()
 
 
-def stopped(folder: Path, name: str, number: int, after: int) -> str:
+def stopped(folder: Path, name: str, number: int, after: int, *flags: str) -> str:
     """Begins a run, and sends it a signal when it has done so many steps. Returns what it said."""
-    process = start(command(folder, name, epochs=EPOCHS))
+    process = start(command(folder, name, *flags, epochs=EPOCHS))
     limit = time.monotonic() + 120
     while len(steps(folder / name)) < after and process.poll() is None and time.monotonic() < limit:
         time.sleep(0.005)
@@ -58,11 +58,7 @@ def test_killed_in_mid_epoch(folder: Path) -> None:
 def test_killed_again_and_again(folder: Path) -> None:
     stopped(folder, "often", signal.SIGKILL, after=1)
     for after in (8, 20):
-        process = start(command(folder, "often", "--resume", epochs=EPOCHS))
-        while len(steps(folder / "often")) < after and process.poll() is None:
-            time.sleep(0.005)
-        process.kill()
-        finish(process)
+        stopped(folder, "often", signal.SIGKILL, after, "--resume")
     resumed(folder, "often")
     assert weights(folder / "often") == weights(folder / "whole")
 
@@ -99,11 +95,7 @@ def test_without_a_whole_checkpoint_it_begins_again(folder: Path) -> None:
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(folder: Path) -> None:
-    def small_files() -> None:  # as a disk without room: writing fails in the middle of a file
-        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-
-    process = start(command(folder, "full", epochs=EPOCHS), preexec_fn=small_files)
-    status, said = finish(process)
+    status, said = finish(start(with_small_files(command(folder, "full", epochs=EPOCHS), 60_000)))
     assert status == 2, said
     assert said.count("a checkpoint could not be written") == 1
     assert said.count("the best model could not be written yet") == 1
@@ -120,10 +112,8 @@ def test_a_disk_that_fills_up_keeps_the_last_checkpoint_and_the_last_model(folde
     kept = {path.name for path in (folder / "fills" / "training" / "checkpoints").glob("step-*")}
     assert kept
 
-    def small_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-
-    status, said = finish(start(command(folder, "fills", "--resume", epochs=EPOCHS), preexec_fn=small_files))
+    again = command(folder, "fills", "--resume", epochs=EPOCHS)
+    status, said = finish(start(with_small_files(again, 60_000)))
     assert status == 2, said
     assert weights(folder / "fills") == before
     assert {path.name for path in (folder / "fills" / "training" / "checkpoints").glob("step-*")} == kept

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import pytest
 from nestree.data import read
 from nestree.model import NestedNER
 from nestree.prediction.engines import Job
+from tests.launching import hearing_ctrl_c
 from tests.prediction.test_trees import sure
 
 WORDS = ["Anna", "of", "the", "acme", "club", "Bo", "runs", "with", "x"]
@@ -110,12 +110,7 @@ def start(model: Path, *arguments: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "nestree", "predict", str(model), *map(str, arguments), "--device", "cpu"]
     environment = {**os.environ, **ENVIRONMENT}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, env=environment, preexec_fn=hear_ctrl_c, **pipes)
-
-
-def hear_ctrl_c() -> None:
-    """Which shells forbid what they run in the background, these tests among it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(hearing_ctrl_c(command), env=environment, **pipes)
 
 
 class Dropped:
