@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from experiments import counts, treebank
-from experiments.brackets import Comparison, GoldTree, Span
+from experiments.brackets import Comparison, GoldTree, Span, without_punctuation
 from experiments.significance import MEASURES, score
 from nestree.data import Document, read
 from nestree.evaluation import Evaluator
@@ -173,6 +173,7 @@ def agreement(gold: Sequence[GoldTree], inferred: Sequence[Sequence[Node]]) -> d
     """Of all nodes together; the share of entity and of latent nodes that are constituents; and what was found."""
     total = Comparison()
     kinds: dict[str, list[int]] = {"entity": [0, 0], "latent": [0, 0]}
+    usual: dict[str, list[int]] = {"entity": [0, 0], "latent": [0, 0]}
     categories: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for tree, nodes in zip(gold, inferred, strict=True):
         labels: dict[Span, bool] = {}
@@ -187,9 +188,28 @@ def agreement(gold: Sequence[GoldTree], inferred: Sequence[Sequence[Node]]) -> d
                     count = kinds["entity" if entity else "latent"]
                     count[0] += bracket in wanted
                     count[1] += 1
-        known = set(tree.in_tokens(labels))
-        for span in wanted:
-            categories[tree.constituents[span]][0] += span in known
-            categories[tree.constituents[span]][1] += 1
+        _count_without_punctuation(tree, labels, usual, categories)
     frequent = sorted(categories.items(), key=lambda one: -one[1][1])[:12]
-    return {**total.as_dict(), "nodes": kinds, "categories": dict(frequent)}
+    without = {"nodes": usual, "categories": dict(frequent)}
+    return {**total.as_dict(), "nodes": kinds, "without_punctuation": without}
+
+
+def _count_without_punctuation(
+    tree: GoldTree, labels: dict[Span, bool], kinds: dict[str, list[int]], categories: dict[str, list[int]]
+) -> None:
+    """Which nodes are constituents, and which constituents are nodes, as brackets are usually counted."""
+    named: dict[Span | None, str] = {}
+    for span in sorted(tree.wanted):
+        for bare in without_punctuation(tree, [span]):
+            named.setdefault(bare, tree.constituents[span])
+    known: set[Span | None] = set()
+    for span, entity in sorted(labels.items(), key=lambda one: not one[1]):  # what is both is an entity
+        for bare in without_punctuation(tree, tree.in_tokens([span])):
+            if bare is None or bare not in known:
+                count = kinds["entity" if entity else "latent"]
+                count[0] += bare in named
+                count[1] += 1
+                known.add(bare)
+    for bare, category in named.items():
+        categories[category][0] += bare in known
+        categories[category][1] += 1

@@ -21,14 +21,20 @@ open corpora and encoders allow, beside the paper's own numbers, and one step fu
 
 The paper's corpora ACE2004 and ACE2005 are not open; LitBank, fiction annotated with the ACE types, stands in \
 for them, and GermEval 2014 is added. The copies of the corpora used here have no test part: **our numbers are on dev \
-sets, the paper's on test sets, with larger encoders**. They stand beside each other to compare what changes what, not \
-to compare levels. The best epoch is chosen on the same dev set, for every row alike.
+sets, the paper's on test sets, with other encoders** (on ACE a larger one, on GENIA one that was pretrained on \
+biomedical text). They stand beside each other to compare what changes what, not to compare levels. The best epoch is \
+chosen on the same dev set, by each model's own decoding; where a model is decoded in another way too, it is the model \
+of that same epoch, which may be a disadvantage to the other way.
 
 Tables, figures and sentences are written by `python -m experiments report` from the JSON files beside this page and, \
 where it says so, of `benchmarks/results`; notes on how runs came about, marked as such, were written by hand. \
 Differences come with 95% intervals over sentences and seeds (`experiments/significance.py`); **†** marks those where \
-one side has a single seed: such an interval knows of sentences alone, and is too narrow. p values are of single \
-comparisons, but for `ablation`, which corrects them for their number."""
+one side has a single seed: such an interval knows of sentences alone, and is too narrow. With two or three seeds it \
+is rather too narrow still. p values are of single comparisons, but for `ablation`, which corrects them for their \
+number: a difference of p = 0.03 here can be one of 0.2 there.
+
+Words used throughout: *the best tree* is the paper's decoding (CKY, also called MAP); *MBR*, minimum Bayes risk, is \
+nestree's, which keeps the entities that are more probable than not; *PN* is potential normalisation."""
 
 
 def write(store: Store) -> Path:
@@ -104,7 +110,8 @@ def _provenance(results: Results) -> list[str]:
         f"Commits: {_counted(commits)}.",
         table(["data", "part", "sentences", "entities", "fingerprint (SHA-256)"], _data(runs)),
         table(["encoder", "fingerprint of its files", "runs"], _encoders(runs)),
-        "A copy of an encoder in half precision has other files than the encoder, and another fingerprint.",
+        "A copy of an encoder has another fingerprint if its weights are in half precision, or its files were written "
+        "by another program.",
     ]
     short = sorted({f"{run.corpus}, {run.encoder}, {run.kind}" for run, _ in runs if _has_other_epochs(run)})
     if short:

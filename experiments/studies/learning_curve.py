@@ -100,7 +100,8 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
     found.add(f"![F1 against the size of the training data]({picture})")
     if gaps:
         least, most = min(gaps), max(gaps)
-        real = f"real at {len(told)} of {len(gaps)} sizes ({', '.join(told)})" if told else "real at none of the sizes"
+        real = f"beyond chance at {len(told)} of {len(gaps)} sizes" if told else "within chance at all sizes"
+        real += f" ({', '.join(told)})" if told else ""
         shape = "larger" if gaps[least].value > gaps[most].value else "smaller"
         found.find(
             f"{where}: the gap between TreeCRF and local model is {real}; it is {shape} with {100 * least:g}% of the "

@@ -23,10 +23,12 @@ FURTHER = {
     "plain-ensemble": "5 plain ones combined",
     "adapted-ensemble": "5 adapted ones combined",
     "student": "student of the 5 adapted ones",
-    "student-ensemble": "such students combined",
+    "student-ensemble": "students of the 5 adapted ones, combined",
 }
 
 PARTS = {"nested": ("nesting", "nested"), "flat": ("nesting", "flat"), "11 words and more": ("length", "11+")}
+FEW = 20
+"""Gold entities, below which a part of dev is too small for scores of its own."""
 Pairs = list[tuple[str, str, Group, Group | None]]
 
 
@@ -67,7 +69,8 @@ def section(results: Results, found: Section) -> None:
             _compare(found, corpus, encoder, tree, local)
     found.add(*_last_epochs(pairs), *_parts(pairs))
     found.add(
-        "The runs one by one (the paper's Table 6):", table(["corpus", "encoder", "F1 of each seed"], _each(pairs))
+        "The runs one by one (the paper's Table 6):",
+        table(["corpus", "encoder", "F1 of each seed, MBR", "best tree"], _each(pairs)),
     )
     found.add(_steadiness(pairs))
     if further:
@@ -101,8 +104,8 @@ def _further(further: list[Adapted], found: Section) -> None:
         "### One step further: adapted, combined, distilled",
         "The same recipe on an encoder that first read the training text on its own, several models as one TreeCRF, "
         "and one student of them (`docs/adapting.md`, which has what was tried, and what did harm); trained by "
-        "`benchmarks.adapt`. Its plain models were trained anew with the same seeds, and differ a little from those "
-        "above.",
+        "`benchmarks.adapt`, with as many epochs as the recipe has. *Plain* are the models that they were compared "
+        "with, which are not always those above.",
         table(["corpus", "encoder", "model", "P", "R", "F1", "seeds", "against plain models"], rows),
     )
     for one in further:
@@ -164,7 +167,8 @@ def _thresholds_told(pairs: Pairs) -> str:
     if not any(local and _with_thresholds(local) for *_, local in pairs):
         return ", and no threshold was tried for it"
     return (
-        ". MBR asks for a probability of one half, which it does not; so it is also scored with that *threshold*, and "
+        ". With MBR, the TreeCRF keeps what has a probability of at least one half, and the local model whatever label "
+        "is best; so the local model is also scored with that *threshold*, and "
         "with one that is *tuned* on dev: that which has the best F1 on every other sentence is used for those between "
         "(the TreeCRF has none that is tuned)"
     )
@@ -202,7 +206,7 @@ def _compare(found: Section, corpus: str, encoder: str, tree: Group, local: Grou
     ]:
         found.find(f"{_where(corpus, encoder)}, TreeCRF with MBR against local with a threshold: {'; '.join(told)}.")
     as_paper = (tree.decoded("map") if tree.has("map") else tree).better_than(local)
-    holds = "yes" if as_paper.value > 0 else "no: it is worse"
+    holds = f"{'yes' if as_paper.value > 0 else 'no: it is worse'}{', by one seed' * as_paper.single}"
     found.judge(
         "the TreeCRF is above the local model",
         ", ".join(f"{gap} ({paper.CORPORA[one]})" for one, gap in gaps.items()),
@@ -215,62 +219,79 @@ def _last_epochs(pairs: Pairs) -> list[str]:
     """Where the last epoch was the best, more of them might have been better."""
     told = []
     for corpus, encoder, tree, local in pairs:
-        results = [one for group in (tree, local) if group for one in group.results if "best_epoch" in one]
-        last = sum(one["best_epoch"] == one["epochs"] for one in results)
-        if results and 2 * last > len(results):
-            told.append(f"{_where(corpus, encoder)} ({last} of {len(results)} runs)")
+        for name, group in (("TreeCRF", tree), ("local", local)):
+            results = [one for one in group.results if "best_epoch" in one] if group else []
+            last = sum(one["best_epoch"] == one["epochs"] for one in results)
+            if results and 2 * last > len(results):
+                told.append(f"{_where(corpus, encoder)}, {name} ({last} of {len(results)} runs)")
     return [f"The last epoch was the best, so that more might have given more: {listed(told)}."] if told else []
 
 
 def _parts(pairs: Pairs) -> list[str]:
-    """F1 of nested and flat entities, and of long ones."""
+    """F1 of nested and flat entities, and of long ones; of parts with few entities it would say nothing."""
     rows = []
     for corpus, encoder, tree, local in pairs:
+        sizes = [_size(tree, kind, part) for kind, part in PARTS.values()]
         for name, group in _ways(tree, local).items():
-            cells = [group.part_text(kind, part) for kind, part in PARTS.values()]
+            cells = [
+                group.part_text(kind, part) if size >= FEW else ""
+                for size, (kind, part) in zip(sizes, PARTS.values(), strict=True)
+            ]
             if any(cells):
                 rows.append([title(corpus), encoder_title(encoder), name, *cells])
     if not rows:
         return []
     return [
-        "Where the difference is: F1 of entities within or around others, of all others, and of long ones.",
+        f"Where the difference is: F1 of entities within or around others, of all others, and of long ones, if dev has "
+        f"at least {FEW} such.",
         table(["corpus", "encoder", "model", *PARTS], rows),
     ]
+
+
+def _size(group: Group, kind: str, part: str) -> int:
+    """How many gold entities a part of a breakdown has."""
+    found = group.scores(group.results[0]).get("breakdowns", {}).get(kind, {}).get(part) or {}
+    return int(found.get("gold", 0))
 
 
 def _each(pairs: Pairs) -> list[list[str]]:
     rows = []
     for at, (corpus, encoder, tree, _) in enumerate(pairs):
-        values = ", ".join(f"{value:.2f}" for value in tree.values("f1"))
-        rows.append([title(corpus), encoder_title(encoder), values])
-        if _is_last(pairs, at) and corpus in paper.RUNS:
-            rows.append(
-                [
-                    f"*{paper.CORPORA[corpus]}*",
-                    f"*{paper.ENCODERS[corpus]}*",
-                    _italics(one.f1 for one in paper.RUNS[corpus]),
-                ]
-            )
+        values = [", ".join(f"{value:.2f}" for value in one.values("f1")) for one in (tree, _as_paper(tree)) if one]
+        rows.append([title(corpus), encoder_title(encoder), *values, *[""] * (2 - len(values))])
+        if _is_last(pairs, at):
+            rows += _paper_runs(corpus)
+    for corpus in paper.RUNS:
+        if corpus not in {one[0] for one in pairs}:
+            rows += _paper_runs(corpus)
     return rows
 
 
-def _italics(values: object) -> str:
-    return "*" + ", ".join(f"{value:.2f}" for value in values) + "*"  # type: ignore[attr-defined]
+def _as_paper(tree: Group) -> Group | None:
+    """The same models by the best tree, if they were measured so."""
+    return tree.decoded("map") if tree.has("map") else None
+
+
+def _paper_runs(corpus: str) -> list[list[str]]:
+    if corpus not in paper.RUNS:
+        return []
+    values = ", ".join(f"{one.f1:.2f}" for one in paper.RUNS[corpus])
+    return [[f"*{paper.CORPORA[corpus]}*", f"*{paper.ENCODERS[corpus]}*", "", f"*{values}*"]]
 
 
 def _steadiness(pairs: Pairs) -> str:
-    several = [(corpus, encoder, tree.values("f1")) for corpus, encoder, tree, _ in pairs if len(tree.runs) > 1]
-    if not several:
+    told = []
+    for corpus, encoder, tree, local in pairs:
+        own = _as_paper(tree)
+        if own and len(own.runs) > 1:
+            of_local = f", local {statistics.stdev(local.values('f1')):.2f}" if local and len(local.runs) > 1 else ""
+            told.append(f"{_where(corpus, encoder)} {statistics.stdev(own.values('f1')):.2f}{of_local}")
+    theirs = [f"{paper.CORPORA[one]} {value.f1}" for one, value in paper.MAIN_DEVIATION.items()]
+    if not told:
         return ""
-    corpus, encoder, values = max(several, key=lambda one: statistics.stdev(one[2]))
-    widest = statistics.stdev(values)
-    theirs = [one.f1 for one in paper.MAIN_DEVIATION.values()]
-    claim = (
-        "Results are as steady over seeds as the paper's" if widest < max(theirs) + 0.05 else "Seeds matter more here"
-    )
     return (
-        f"{claim}: the largest standard deviation of F1 is {widest:.2f} ({_where(corpus, encoder)}); the paper's are "
-        f"{', '.join(map(str, theirs))}."
+        f"Standard deviations of F1 over seeds, by the best tree: {'; '.join(told)}. The paper has "
+        f"{', '.join(theirs)}. So few seeds do not tell such numbers apart."
     )
 
 

@@ -214,7 +214,8 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
         "All start from the same encoder, see the same sentences as often, in batches of the same size, with the "
         "learning rates that are listed (encoder / head); each has its own loss and head. The rates are those of our "
         "recipe, but for GLiNER's head, which does not learn with ours; none was tuned for the other tools. The best "
-        f"epoch on dev is taken: {_looks(groups, epochs)}. Other tools look for entities of up to {MAX_WIDTH} words. "
+        f"epoch on dev is taken: {_looks(groups, epochs)}. Other tools look for entities of up to {MAX_WIDTH} words, "
+        "and keep those with a score of at least one half, as nestree does. *Span recall*: whatever the label. "
         "Times of different machines say nothing of each other.",
         table(["", "P", "R", "F1", "span recall", "learning rates", "nestree is ahead by", "training", "seeds"], rows),
     )

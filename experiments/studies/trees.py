@@ -8,13 +8,15 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from experiments.brackets import Span, nontrivial, random_tree, right_branching_around
 from experiments.corpora import encoder_title, title
 from experiments.groups import Results
 from experiments.markdown import p_text, table
 from experiments.planning import TREES, Plan, Request, joined, planned, seeded
 from experiments.runs import Run
-from experiments.significance import LEVEL
+from experiments.significance import LEVEL, RESAMPLES
 from experiments.study import Section, Study
 from nestree.drawing import tree_svg
 from nestree.drawing.page import Figure, Part, Text, page
@@ -36,6 +38,8 @@ DANGLING = frozenset(_DANGLING.split())
 """Words after which something must follow: a constituent does not end in them. English and German."""
 LEADING = frozenset([*")]},.;:?!-/%"])
 """What no constituent begins with."""
+TRAILING = frozenset([*")]}%'\"", "''", "”", "’", "»", "“"])
+"""Signs that a constituent may end in; no others."""
 CLOSING = frozenset([*".?!"])
 """What ends a sentence. It belongs to no phrase, and is left out, as is usual where trees are compared."""
 
@@ -51,9 +55,12 @@ class Latent(NamedTuple):
 def sound(words: Sequence[str]) -> bool:
     """Whether words could be a phrase, by a rule that anyone can apply.
 
-    They do not end in a word that needs another, or begin with what cannot begin; and brackets come in pairs.
+    They do not end in a word that needs another or in punctuation, or begin with what cannot begin; and brackets
+    come in pairs.
     """
     if words[-1].lower() in DANGLING or words[0] in LEADING:
+        return False
+    if not any(map(str.isalnum, words[-1])) and words[-1] not in TRAILING:
         return False
     return all(words.count(one) == words.count(other) for one, other in ("()", "[]"))
 
@@ -102,10 +109,12 @@ def _share(sentences: list[dict[str, Any]], make: Callable[[int, list[Span]], se
 
 def section(results: Results, found: Section) -> None:
     """A page of drawings for each corpus, three of them in the report, and counts."""
-    drawn: dict[tuple[str, str], tuple[Run, dict[str, Any]]] = {}
-    for run, result in results:
-        if TREES in result and run.recipe == "default":
-            drawn.setdefault((run.corpus, run.encoder), (run, result))
+    drawn = [
+        next((run, result) for run, result in group.runs if TREES in result)
+        for corpus in results.corpora(*CORPORA)
+        for encoder in results.encoders()
+        if (group := results.group(corpus, encoder, "default")) and any(TREES in one for one in group.results)
+    ]
     if not drawn:
         return
     found.add(
@@ -113,13 +122,37 @@ def section(results: Results, found: Section) -> None:
         "entities. Solid: predicted entities; dashed: latent nodes. Numbers are exact probabilities of nodes.",
         "**A simple criterion.** Dev sentences have no gold trees, so a latent node is called *sound* if it does not "
         "end in a word that needs another (article, preposition, conjunction, auxiliary, opening bracket, hyphen), "
-        "does not begin with punctuation, and holds brackets in pairs; the stop at a sentence's end is left out. Most "
+        "does not begin or end with punctuation, and holds brackets in pairs; the stop at a sentence's end is left "
+        "out. Most "
         "phrases pass, and much that is no phrase; `syntax` compares with gold trees. What the criterion is worth is "
         "seen by other trees around the same entities: random ones, and right-branching ones, which split every span "
         "as far to the left as they can.",
     )
-    for run, result in drawn.values():
+    for run, result in drawn:
         _one_corpus(found, run, result[TREES])
+
+
+def _exceeds(sentences: list[dict[str, Any]], make: Callable[[int, list[Span]], set[Span]]) -> float:
+    """The lower end of the 95% interval over sentences of how much larger the share of sound constituents is.
+
+    Of the model's own, beside another tree's around the same entities, in points.
+    """
+
+    def counted(spans: Iterable[Span], words: Sequence[str]) -> tuple[int, int]:
+        flags = [sound(words[start:end]) for start, end in spans]
+        return sum(flags), len(flags)
+
+    own = np.array([counted(_own(one), one["words"]) for one in sentences])
+    other = np.array([counted(around(one, make), one["words"]) for one in sentences])
+    chosen = np.random.default_rng(0).integers(0, len(sentences), (RESAMPLES, len(sentences)))
+    shares = [one[chosen].sum(1) for one in (own, other)]
+    drawn = [one[:, 0] / np.maximum(one[:, 1], 1) for one in shares]
+    return 100 * float(np.quantile(drawn[0] - drawn[1], LEVEL / 2))
+
+
+def _own(sentence: dict[str, Any]) -> set[Span]:
+    """The latent constituents of the model."""
+    return latent_spans(sentence, {(start, end) for start, end, _, _ in sentence["nodes"]})
 
 
 def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> None:
@@ -149,23 +182,29 @@ def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> No
     p = min(1.0, 2 * (min(above, below) + 1) / (DRAWS + 1))
     verdict = "as many as" if p >= LEVEL else "more than" if share > usual else "fewer than"
     right = _share(sentences, right_branching_around)
-    same = [
-        span in around(one, right_branching_around)
-        for one in sentences
-        for span in latent_spans(one, {(start, end) for start, end, _, _ in one["nodes"]})
-    ]
+    same = [span in around(one, right_branching_around) for one in sentences for span in _own(one)]
+    told = p_text(p) if min(above, below) else f"p ≤ {p:.3f}"
     found.find(
         f"{where}: {share:.0f}% of the {len(latent)} latent constituents are sound, {verdict} in random trees around "
-        f"the same entities ({usual:.0f}%, {p_text(p)}); right-branching trees around them have {right:.0f}%, and "
+        f"the same entities ({usual:.0f}%, {told}); right-branching trees around them have {right:.0f}%, and "
         f"{_percent(same):.0f}% of the latent constituents are nodes of those."
     )
     found.judge(
         "latent trees hold meaningful constituents to a certain extent",
         "examples",
-        f"{where}: {share:.0f}% could be phrases, of right-branching trees around the same entities {right:.0f}%",
-        "no more than right-branching ones" if share <= right + 1 else "yes",
+        f"{where}: {share:.0f}% could be phrases; of random trees around the same entities {usual:.0f}%, of "
+        f"right-branching ones {right:.0f}%",
+        _verdict(verdict, _exceeds(sentences, right_branching_around) > 0),
     )
     found.add("The most probable of each kind:", _examples(latent))
+
+
+def _verdict(beside_random: str, above_right: bool) -> str:
+    """In words: what random trees have, and what right-branching ones."""
+    if beside_random.startswith("fewer"):
+        return "no: fewer than in random trees"
+    right = "more than in right-branching ones" if above_right else "no more than in right-branching ones"
+    return f"{beside_random} in random trees, {right}"
 
 
 def _svg(sentence: dict[str, Any]) -> str:

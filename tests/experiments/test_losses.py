@@ -121,4 +121,8 @@ def test_agreement_tells_entity_nodes_from_latent_ones() -> None:
     nodes = [Node(0, 11, None, 1.0), Node(0, 5, "DNA", 1.0), Node(5, 11, None, 1.0), Node(5, 10, None, 1.0)]
     found = agreement([gold_tree()], [nodes])
     assert found["nodes"] == {"entity": [1, 1], "latent": [1, 2]}
-    assert found["categories"] == {"NP": [1, 2], "VP": [1, 1]}
+    # Without the full stop, what holds it and what does not are one node.
+    assert found["without_punctuation"] == {
+        "nodes": {"entity": [1, 1], "latent": [1, 1]},
+        "categories": {"NP": [1, 2], "VP": [1, 1]},
+    }

@@ -45,7 +45,8 @@ def brackets(f1: float) -> dict[str, Any]:
 
 
 def syntax(f1: float) -> dict[str, Any]:
-    own = {**brackets(f1), "nodes": {"entity": [8, 10], "latent": [3, 10]}, "categories": {"NP": [5, 10]}}
+    nodes = {"entity": [8, 10], "latent": [3, 10]}
+    own = {**brackets(f1), "nodes": nodes, "without_punctuation": {"nodes": nodes, "categories": {"NP": [5, 10]}}}
     return {"decoding": "mbr", "sentences": 10, "mbr": own, "map": own}
 
 
@@ -308,8 +309,8 @@ def test_error_tables_of_seeds_are_added_up() -> None:
 
 
 def test_rank_correlation_of_share_and_recall() -> None:
-    assert errors.kendall([1, 2, 3], [4, 5, 6]) == (1.0, pytest.approx(1 / 6))
-    assert errors.kendall([1, 2, 3], [6, 5, 4]) == (-1.0, 1.0)
+    assert errors.kendall([1, 2, 3], [4, 5, 6]) == (1.0, pytest.approx(1 / 3))
+    assert errors.kendall([1, 2, 3], [6, 5, 4]) == (-1.0, pytest.approx(1 / 3))
     tau, p = errors.kendall(range(12), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 10])
     assert tau == pytest.approx(64 / 66)
     assert p == pytest.approx(1 / (errors.DRAWS + 1))
@@ -339,7 +340,60 @@ def test_sound_constituents() -> None:
     assert not trees.sound(["gene", "of"])
     assert not trees.sound([",", "which"])
     assert not trees.sound(["(", "NF"])
+    assert not trees.sound(["the", "gene", "--"])
+    assert trees.sound(["the", "gene", "”"])
     assert [one.sound for one in trees.latent_of(TREE)] == [False, False, True]
+
+
+def test_trees_are_drawn_of_the_models_that_the_other_tables_show(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    synthetic.put(store, 0.8, Run("genia", "minilm", changes=(("epochs", 1),)), 1, trees=[TREE])
+    other = {**TREE, "words": ["some", *TREE["words"][1:]]}
+    synthetic.put(store, 0.8, Run("genia", "minilm"), 1, trees=[other])
+    assert "some gene" in sections(store)["trees"]
+    assert "the gene" not in sections(store)["trees"]
+
+
+def test_trees_worse_than_random_ones_are_said_to_be() -> None:
+    assert trees._verdict("fewer than", above_right=False) == "no: fewer than in random trees"
+    assert trees._verdict("more than", above_right=False).endswith(
+        "in random trees, no more than in right-branching ones"
+    )
+    assert trees._verdict("as many as", above_right=True).endswith("in random trees, more than in right-branching ones")
+
+
+def test_what_counts_as_negative_is_compared_with_its_better_decoding(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    synthetic.put(store, 0.8, Run("genia", "minilm"))
+    synthetic.put(store, 0.7, Run("genia", "minilm", annotated=0.4))
+    negative = Run("genia", "minilm", annotated=0.4, missing="negative")
+    result = synthetic.result(negative, 0.2)
+    result["scores"]["map"] = synthetic.scored(0.6, np.random.default_rng(0))
+    write_json(store.path(negative), result)
+    text = sections(store)["incomplete"]
+    (told,) = [line for line in text.splitlines() if line.startswith("**") and "missing as negative" in line]
+    (gap,) = re.findall(r"\+(\d+\.\d+)†", told)
+    assert 5 < float(gap) < 15
+    assert "| missing as negative, best tree |" in text
+
+
+def test_a_trend_that_one_latent_label_makes_alone_is_said_to_be_such(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    synthetic.put(store, 0.5, Run("litbank", "minilm", "paper"), seeds=5)
+    for latent in (2, 3, 4, 5, 6):
+        synthetic.put(store, 0.7, Run("litbank", "minilm", "paper", (("latent_labels", latent),)), seeds=1)
+    text = sections(store)["latent-labels"]
+    assert "from 2 latent labels on" in text
+    assert "recall rises, from two labels on not beyond chance (" in text
+
+
+def test_one_seed_is_not_a_plain_yes(tmp_path: Path) -> None:
+    for seeds, wanted in ((1, "**(yes, by one seed)**"), (3, "**(yes)**")):
+        store = Store(tmp_path / str(seeds))
+        synthetic.put(store, 0.8, Run("litbank", "minilm"), seeds=seeds)
+        synthetic.put(store, 0.5, Run("litbank", "minilm", changes=(("loss", "local"),)), seeds=seeds)
+        report.write(store)
+        assert wanted in (store.folder / "report.md").read_text(encoding="utf-8")
 
 
 def test_all_annotated_is_one_run_for_masked_and_negative() -> None:
