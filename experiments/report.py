@@ -40,16 +40,19 @@ nestree's, which keeps the entities that are more probable than not; *PN* is pot
 def write(store: Store) -> Path:
     """Writes the report and its pictures; gives its path."""
     results = Results(store)
-    bodies, findings, claims = [], [], []
+    bodies, findings, claims, short = [], [], [], []
     for study in STUDIES.values():
         found = Section(store.folder)
         study.section(results, found)
         body = "\n\n".join([*found.parts, *_note(store, study.name)]) if found.parts else NOT_RUN
         bodies.append(f"## {study.name} ({study.paper})\n\n*{study.question}*\n\n{body}")
         claims += _claims(f"[{study.name}](#{_anchor(study.name, study.paper)})", found.claims)
+        short += found.short
         if found.findings:
             findings.append(f"- **[{study.name}](#{_anchor(study.name, study.paper)})**\n{_bullets(found.findings)}")
     parts = ["# The paper, re-run", INTRODUCTION]
+    if short:
+        parts += ["## In short", "\n".join(f"- {one}" for one in short)]
     if claims:
         head = ["experiment", "the paper says", "paper", "here (does it hold?)"]
         parts += ["## The paper's claims", table(head, claims)]

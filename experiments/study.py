@@ -38,12 +38,14 @@ class Section:
         folder: where pictures go.
         findings: single sentences that follow from the numbers, for the summary on top.
         claims: what the paper says, judged by the numbers, for the table on top.
+        short: at most a sentence or two of what matters most, for those who read no further.
     """
 
     folder: Path
     parts: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    short: list[str] = field(default_factory=list)
 
     def add(self, *blocks: str) -> None:
         """Adds paragraphs, tables or pictures."""
@@ -53,6 +55,10 @@ class Section:
         """Adds a finding, to the section and to the summary."""
         self.parts.append(f"**{sentence}**")
         self.findings.append(sentence)
+
+    def sum_up(self, sentence: str) -> None:
+        """Adds what matters most, for the very top."""
+        self.short.append(sentence)
 
     def judge(self, text: str, theirs: str, ours: str, verdict: str) -> None:
         """Adds a claim of the paper to the table on top."""

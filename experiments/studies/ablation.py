@@ -84,6 +84,13 @@ def section(results: Results, found: Section) -> None:
     )
     for corpus, encoder, recipe, base in tables:
         _one_table(results, found, corpus, encoder, recipe, base)
+    if found.claims:
+        hold = [one for one in found.claims if one.verdict.startswith("yes")]
+        told = listed([f"{one.text.removeprefix('F1 falls ')} on {one.ours}" for one in hold])
+        found.sum_up(
+            f"**Leaving out a part of the paper's model** lowers F1 beyond chance in {len(hold)} of "
+            f"{len(found.claims)} comparisons{': ' * bool(hold)}{told}."
+        )
 
 
 def _present(results: Results, corpus: str, encoder: str, recipe: str) -> list[tuple[Variant, Group]]:

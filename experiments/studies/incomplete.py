@@ -100,6 +100,11 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
         both = [share for share in masked if share in groups[other] and share < 1]
         if both:
             found.find(_sentence(where, other, {share: (masked[share], groups[other][share]) for share in both}))
+    middle = [share for share in masked if share < 1 and all(share in by for by in groups.values())]
+    if middle:
+        share = sorted(middle)[len(middle) // 2]
+        told = ", ".join(f"{way} {by[share].mean():.1f}" for way, by in groups.items())
+        found.sum_up(f"**Missing annotation**, {where}, {100 * share:.0f}% kept, each by its better decoding: {told}.")
     if 1.0 in masked and len(masked) > 1:
         least = min(masked)
         lost = masked[1.0].mean() - masked[least].mean()

@@ -73,8 +73,35 @@ def section(results: Results, found: Section) -> None:
         table(["corpus", "encoder", "F1 of each seed, MBR", "best tree"], _each(pairs)),
     )
     found.add(_steadiness(pairs))
+    _in_short(found, pairs)
     if further:
         _further(further, found)
+
+
+def _in_short(found: Section, pairs: Pairs) -> None:
+    """Where trees are worth something, by either decoding."""
+    told = []
+    for way, decoded in (("by the best tree, as in the paper", _as_paper), ("by MBR", _as_it_is)):
+        above: list[str] = []
+        within: list[str] = []
+        for corpus, encoder, tree, local in pairs:
+            if local and (group := decoded(tree)):
+                difference = group.better_than(local)
+                side = above if difference.significant and difference.value > 0 else within
+                side.append(f"{_where(corpus, encoder)} ({signed(difference.value, 1)}{'†' * difference.single})")
+        if above or within:
+            parts = [f"above on {listed(above)}"] * bool(above) + [f"not beyond chance on {listed(within)}"] * bool(
+                within
+            )
+            told.append(f"{way}, {'; '.join(parts)}")
+    if told:
+        found.sum_up(
+            f"**Trees against none** (F1, the same encoder and recipe): {'. '.join(one[0].upper() + one[1:] for one in told)}."
+        )
+
+
+def _as_it_is(tree: Group) -> Group:
+    return tree
 
 
 def _pairs(results: Results, further: list[Adapted]) -> Pairs:
@@ -108,6 +135,14 @@ def _further(further: list[Adapted], found: Section) -> None:
         "with, which are not always those above.",
         table(["corpus", "encoder", "model", "P", "R", "F1", "seeds", "against plain models"], rows),
     )
+    gains = [
+        f"{_where(one.corpus, one.encoder)} from {one.kinds['plain'].mean():.1f} to "
+        f"{max(group.mean() for kind, group in one.kinds.items() if kind != 'plain'):.1f}"
+        for one in further
+        if len(one.kinds) > 1
+    ]
+    if gains:
+        found.sum_up(f"**Adapting, combining and distilling** take {listed(gains)}.")
     for one in further:
         name, best = max(
             ((name, group) for kind, name in FURTHER.items() if (group := one.kinds.get(kind))),

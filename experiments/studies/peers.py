@@ -219,6 +219,8 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
         "Times of different machines say nothing of each other.",
         table(["", "P", "R", "F1", "span recall", "learning rates", "nestree is ahead by", "training", "seeds"], rows),
     )
+    told = ", ".join(f"{name} {group.mean():.1f}" for name, group in (own | groups).items())
+    found.sum_up(f"**Other tools**, {where}: F1 {told}{' (one seed)' * (len(seeds) == 1)}.")
     for name, group in groups.items():
         if "nestree" in own:
             difference = own["nestree"].better_than(group)

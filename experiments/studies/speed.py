@@ -280,6 +280,16 @@ def _gpu_steps(found: Section, steps: dict[str, Any]) -> None:
         "Inside 8). *Vanilla partial marginalisation* was not measured there.",
         table([*head, "*ACE2004, bert-large, P100 (paper)*"], cells),
     )
+    ratios_of = {
+        method: [rows[encoder, name, loss]["ratio"] for encoder, name in STEP_COLUMNS if (encoder, name, loss) in rows]
+        for method, loss in STEP_LOSSES.items()
+    }
+    told = [
+        f"{method} {' to '.join(_times(one) if one >= 10 else f'{one:.2f}' for one in (min(ratios), max(ratios)))} times"
+        for method, ratios in ratios_of.items()
+        if ratios and not method.startswith("biaffine")
+    ]
+    found.sum_up(f"**A training step on a GPU**, beside one without trees: {', '.join(told)} as long.")
     for encoder, name in STEP_COLUMNS:
         known = {method: rows.get((encoder, name, loss)) for method, loss in STEP_LOSSES.items()}
         if all(known.values()):

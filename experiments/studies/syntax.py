@@ -221,6 +221,10 @@ def _judge(found: Section, corpus: str, trees: dict[str, Any], models: dict[str,
         )
     around_f1 = trees.get("right-branching around gold entities", {}).get("brackets", {}).get("f1", 0.0)
     best_f1 = max(statistics.mean(_values(group, "brackets", "f1")) for group in models.values())
+    found.sum_up(
+        f"**Latent trees as syntax**, {title(corpus)}, bracket F1 without punctuation: {best_f1:.1f} at best, beside "
+        f"{around_f1:.1f} of trees that branch to the right around the gold entities."
+    )
     if around_f1 > 0.8 * best_f1:
         found.add(
             f"So without punctuation, {100 * around_f1 / best_f1:.0f}% of the best F1 is had by trees that branch to "

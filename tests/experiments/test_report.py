@@ -387,6 +387,15 @@ def test_a_trend_that_one_latent_label_makes_alone_is_said_to_be_such(tmp_path: 
     assert "recall rises, from two labels on not beyond chance (" in text
 
 
+def test_what_matters_most_stands_on_top(written: tuple[Store, dict[str, str]]) -> None:
+    store, _ = written
+    text = (store.folder / "report.md").read_text(encoding="utf-8")
+    short = text.partition("## In short")[2].partition("## ")[0]
+    assert "**Trees against none** (F1, the same encoder and recipe): By the best tree" in short
+    assert "above on GENIA, MiniLM-L6 (+" in short
+    assert len(short.split()) < 300
+
+
 def test_one_seed_is_not_a_plain_yes(tmp_path: Path) -> None:
     for seeds, wanted in ((1, "**(yes, by one seed)**"), (3, "**(yes)**")):
         store = Store(tmp_path / str(seeds))
