@@ -95,9 +95,8 @@ def _in_short(found: Section, pairs: Pairs) -> None:
             )
             told.append(f"{way}, {'; '.join(parts)}")
     if told:
-        found.sum_up(
-            f"**Trees against none** (F1, the same encoder and recipe): {'. '.join(one[0].upper() + one[1:] for one in told)}."
-        )
+        sentences = ". ".join(one[0].upper() + one[1:] for one in told)
+        found.sum_up(f"**Trees against none** (F1, the same encoder and recipe): {sentences}.")
 
 
 def _as_it_is(tree: Group) -> Group:

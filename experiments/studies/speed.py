@@ -285,7 +285,7 @@ def _gpu_steps(found: Section, steps: dict[str, Any]) -> None:
         for method, loss in STEP_LOSSES.items()
     }
     told = [
-        f"{method} {' to '.join(_times(one) if one >= 10 else f'{one:.2f}' for one in (min(ratios), max(ratios)))} times"
+        f"{method} {' to '.join(_exactly(one) for one in (min(ratios), max(ratios)))} times"
         for method, ratios in ratios_of.items()
         if ratios and not method.startswith("biaffine")
     ]
@@ -297,6 +297,10 @@ def _gpu_steps(found: Section, steps: dict[str, Any]) -> None:
             found.find(_step_sentence(known, where))
             ratios = {method: row["ratio"] for method, row in known.items() if row}
             _claims(found, where, "gpu", ratios)
+
+
+def _exactly(ratio: float) -> str:
+    return _times(ratio) if ratio >= 10 else f"{ratio:.2f}"
 
 
 def _step_cell(row: dict[str, Any], biaffine: dict[str, Any], name: str) -> str:
