@@ -202,7 +202,8 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
     where = f"{title(corpus)}, {encoder_title(encoder)}, {100 * share:g}% of the training data, {epochs} epochs"
     rows = []
     for name, group in (own | groups).items():
-        difference = own["nestree"].better_than(group) if "nestree" in own and name != "nestree" else None
+        beside = "nestree" in own and name != "nestree" and not _finds_nothing(group)
+        difference = own["nestree"].better_than(group) if beside else None
         row = [name, *(group.text(one) for one in ("precision", "recall", "f1")), group.text("recall", "unlabelled")]
         known = group.results[0].get("spec") or group.results[0]["config"]
         row.append(f"{known['encoder_lr']:g}" + ("" if name in ONE_RATE else f" / {known['head_lr']:g}"))
@@ -219,10 +220,15 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
         "Times of different machines say nothing of each other.",
         table(["", "P", "R", "F1", "span recall", "learning rates", "nestree is ahead by", "training", "seeds"], rows),
     )
-    told = ", ".join(f"{name} {group.mean():.1f}" for name, group in (own | groups).items())
+    told = ", ".join(
+        f"{name} {'nothing' if _finds_nothing(group) else f'{group.mean():.1f}'}"
+        for name, group in (own | groups).items()
+    )
     found.sum_up(f"**Other tools**, {where}: F1 {told}{' (one seed)' * (len(seeds) == 1)}.")
     for name, group in groups.items():
-        if "nestree" in own:
+        if _finds_nothing(group):
+            found.find(f"{where}: {name} finds nothing with this budget, which says no more than that it is too small.")
+        elif "nestree" in own:
             difference = own["nestree"].better_than(group)
             side = "ahead of" if difference.value > 0 else "behind"
             sure = "" if difference.significant else ", which may be chance"
@@ -230,6 +236,10 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
                 f"{where}: nestree is {side} {name} by {abs(difference.value):.2f} F1 ({p_text(difference.p)}{sure})."
                 f"{_rising(name, group)}"
             )
+
+
+def _finds_nothing(group: Group) -> bool:
+    return group.mean() == 0
 
 
 def _seconds(results: list[dict[str, Any]]) -> str:

@@ -12,7 +12,7 @@ from experiments import report
 from experiments.groups import Results
 from experiments.registry import STUDIES
 from experiments.runs import Run
-from experiments.store import Store, write_json
+from experiments.store import Store, read_json, write_json
 from experiments.studies import ablation, errors, incomplete, latent_labels, learning_curve, peers, speed, trees
 from experiments.study import NOT_RUN
 from tests.experiments import synthetic
@@ -119,6 +119,19 @@ def test_other_tools_are_compared_with_runs_on_the_same_sentences(written: tuple
     assert group is not None
     assert len(group.runs) > 1
     assert re.search(r"^\| nestree \|.*\| 1 \|$", found["peers"], re.M)
+
+
+def test_a_tool_that_finds_nothing_is_not_one_to_be_ahead_of(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    everything(store)
+    path = store.other_path("peers/GLiNER/one")
+    content = read_json(path)
+    assert content is not None
+    content["scores"]["own"] = synthetic.scored(0.0, np.random.default_rng(0))
+    write_json(path, content)
+    text = sections(store)["peers"]
+    assert "GLiNER finds nothing with this budget" in text
+    assert "ahead of GLiNER" not in text
 
 
 def test_notes_by_hand_are_quoted_under_their_experiment_and_marked(tmp_path: Path) -> None:
