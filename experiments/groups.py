@@ -30,6 +30,11 @@ class Group:
         """The same models with another decoding."""
         return Group(self.runs, decoding)
 
+    @property
+    def by_best_tree(self) -> Group | None:
+        """The same models as the paper decodes, if all of them were scored so."""
+        return self.decoded("map") if self.has("map") else None
+
     def measured(self, decoding: str) -> Group | None:
         """Those of the models that were scored with a decoding, with that decoding; None if there are none."""
         runs = tuple(one for one in self.runs if decoding in one[1]["scores"])

@@ -144,9 +144,9 @@ def _labels_or_spans(found: Section, where: str, errors: ErrorTable) -> None:
 
 def _paper_shares() -> tuple[float, float]:
     """Of the entities that the paper's model misses, how many have another label, and how many none, in percent."""
-    gold = list(zip(paper.ERROR_PRIOR, range(len(paper.ERROR_LABELS)), strict=True))
-    right = sum(prior * paper.ERROR_TABLE[paper.ERROR_LABELS[at]][at] for prior, at in gold)
-    latent, none = (sum(prior * paper.ERROR_TABLE[row][at] for prior, at in gold) for row in (LATENT, NONE))
+    priors = dict(enumerate(paper.ERROR_PRIOR))
+    right = sum(prior * paper.ERROR_TABLE[paper.ERROR_LABELS[at]][at] for at, prior in priors.items())
+    latent, none = (sum(prior * paper.ERROR_TABLE[row][at] for at, prior in priors.items()) for row in (LATENT, NONE))
     missed = sum(paper.ERROR_PRIOR) - right
     return 100 * (missed - latent - none) / missed, 100 * latent / missed
 

@@ -114,16 +114,13 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
 
 def _decoded(groups: dict[float, Group]) -> dict[str, dict[float, Group]]:
     """Groups as they decode by themselves, and by the best tree if all were measured so."""
-    found = {"": groups}
-    if all(one.has("map") for one in groups.values()):
-        found = {", MBR": groups, ", best tree": {share: one.decoded("map") for share, one in groups.items()}}
-    return found
+    best = {share: other for share, one in groups.items() if (other := one.by_best_tree)}
+    return {", MBR": groups, ", best tree": best} if len(best) == len(groups) else {"": groups}
 
 
 def _better(group: Group) -> Group:
     """With the decoding that gives more F1."""
-    ways = [group, group.decoded("map")] if group.has("map") else [group]
-    return max(ways, key=lambda one: one.mean())
+    return max(filter(None, (group, group.by_best_tree)), key=lambda one: one.mean())
 
 
 def _comes_back(found: Section, masked: dict[float, Group], negative: dict[float, Group]) -> None:

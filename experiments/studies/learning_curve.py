@@ -114,7 +114,7 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
 
 
 def _best_tree(tree: Group, local: Group) -> str:
-    return str(tree.decoded("map").better_than(local)) if tree.has("map") else ""
+    return str(as_paper.better_than(local)) if (as_paper := tree.by_best_tree) else ""
 
 
 def _tuned(tree: Group, local: Group) -> str:

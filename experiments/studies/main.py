@@ -81,26 +81,19 @@ def section(results: Results, found: Section) -> None:
 def _in_short(found: Section, pairs: Pairs) -> None:
     """Where trees are worth something, by either decoding."""
     told = []
-    for way, decoded in (("by the best tree, as in the paper", _as_paper), ("by MBR", _as_it_is)):
-        above: list[str] = []
-        within: list[str] = []
+    for way, name in (("By the best tree, as in the paper", "TreeCRF, best tree"), ("By MBR", "TreeCRF, MBR")):
+        sides: dict[str, list[str]] = {"above": [], "below": [], "not beyond chance": []}
         for corpus, encoder, tree, local in pairs:
-            if local and (group := decoded(tree)):
+            if local and (group := _ways(tree, None).get(name)):
                 difference = group.better_than(local)
-                side = above if difference.significant and difference.value > 0 else within
-                side.append(f"{_where(corpus, encoder)} ({signed(difference.value, 1)}{'†' * difference.single})")
-        if above or within:
-            parts = [f"above on {listed(above)}"] * bool(above) + [f"not beyond chance on {listed(within)}"] * bool(
-                within
-            )
-            told.append(f"{way}, {'; '.join(parts)}")
+                side = "above" if difference.value > 0 else "below"
+                one = f"{_where(corpus, encoder)} ({signed(difference.value, 1)}{'†' * difference.single})"
+                sides[side if difference.significant else "not beyond chance"].append(one)
+        parts = [f"{side} on {listed(where)}" for side, where in sides.items() if where]
+        if parts:
+            told.append(f"{way}, {'; '.join(parts)}.")
     if told:
-        sentences = ". ".join(one[0].upper() + one[1:] for one in told)
-        found.sum_up(f"**Trees against none** (F1, the same encoder and recipe): {sentences}.")
-
-
-def _as_it_is(tree: Group) -> Group:
-    return tree
+        found.sum_up(f"**Trees against none** (F1, the same encoder and recipe): {' '.join(told)}")
 
 
 def _pairs(results: Results, further: list[Adapted]) -> Pairs:
@@ -187,8 +180,8 @@ def _rows(pairs: Pairs) -> list[list[str]]:
 def _ways(tree: Group, local: Group | None) -> dict[str, Group]:
     """The rows of a corpus and an encoder."""
     found = {"TreeCRF, MBR": tree}
-    if tree.has("map"):
-        found["TreeCRF, best tree"] = tree.decoded("map")
+    if as_paper := tree.by_best_tree:
+        found["TreeCRF, best tree"] = as_paper
     return found | ({"local": local, **_with_thresholds(local)} if local else {})
 
 
@@ -239,7 +232,7 @@ def _compare(found: Section, corpus: str, encoder: str, tree: Group, local: Grou
         for difference in [tree.better_than(group)]
     ]:
         found.find(f"{_where(corpus, encoder)}, TreeCRF with MBR against local with a threshold: {'; '.join(told)}.")
-    as_paper = (tree.decoded("map") if tree.has("map") else tree).better_than(local)
+    as_paper = (tree.by_best_tree or tree).better_than(local)
     holds = f"{'yes' if as_paper.value > 0 else 'no: it is worse'}{', by one seed' * as_paper.single}"
     found.judge(
         "the TreeCRF is above the local model",
@@ -291,7 +284,7 @@ def _size(group: Group, kind: str, part: str) -> int:
 def _each(pairs: Pairs) -> list[list[str]]:
     rows = []
     for at, (corpus, encoder, tree, _) in enumerate(pairs):
-        values = [", ".join(f"{value:.2f}" for value in one.values("f1")) for one in (tree, _as_paper(tree)) if one]
+        values = [", ".join(f"{value:.2f}" for value in one.values("f1")) for one in (tree, tree.by_best_tree) if one]
         rows.append([title(corpus), encoder_title(encoder), *values, *[""] * (2 - len(values))])
         if _is_last(pairs, at):
             rows += _paper_runs(corpus)
@@ -299,11 +292,6 @@ def _each(pairs: Pairs) -> list[list[str]]:
         if corpus not in {one[0] for one in pairs}:
             rows += _paper_runs(corpus)
     return rows
-
-
-def _as_paper(tree: Group) -> Group | None:
-    """The same models by the best tree, if they were measured so."""
-    return tree.decoded("map") if tree.has("map") else None
 
 
 def _paper_runs(corpus: str) -> list[list[str]]:
@@ -316,7 +304,7 @@ def _paper_runs(corpus: str) -> list[list[str]]:
 def _steadiness(pairs: Pairs) -> str:
     told = []
     for corpus, encoder, tree, local in pairs:
-        own = _as_paper(tree)
+        own = tree.by_best_tree
         if own and len(own.runs) > 1:
             of_local = f", local {statistics.stdev(local.values('f1')):.2f}" if local and len(local.runs) > 1 else ""
             told.append(f"{_where(corpus, encoder)} {statistics.stdev(own.values('f1')):.2f}{of_local}")

@@ -92,7 +92,7 @@ def latent_of(sentence: dict[str, Any]) -> list[Latent]:
             scores.get((start, end), scores.get((start, len(words)), 0.0)),
             sound(words[start:end]),
         )
-        for start, end in sorted(latent_spans(sentence, scores))
+        for start, end in sorted(_own(sentence))
     ]
 
 
@@ -194,12 +194,12 @@ def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> No
         "examples",
         f"{where}: {share:.0f}% could be phrases; of random trees around the same entities {usual:.0f}%, of "
         f"right-branching ones {right:.0f}%",
-        _verdict(verdict, _exceeds(sentences, right_branching_around) > 0),
+        _verdict(verdict, above_right=_exceeds(sentences, right_branching_around) > 0),
     )
     found.add("The most probable of each kind:", _examples(latent))
 
 
-def _verdict(beside_random: str, above_right: bool) -> str:
+def _verdict(beside_random: str, *, above_right: bool) -> str:
     """In words: what random trees have, and what right-branching ones."""
     if beside_random.startswith("fewer"):
         return "no: fewer than in random trees"

@@ -409,6 +409,16 @@ def test_what_matters_most_stands_on_top(written: tuple[Store, dict[str, str]]) 
     assert len(short.split()) < 300
 
 
+def test_trees_that_are_worse_are_not_said_to_be_within_chance(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    synthetic.put(store, 0.5, Run("genia", "minilm"))
+    synthetic.put(store, 0.8, Run("genia", "minilm", changes=(("loss", "local"),)))
+    report.write(store)
+    short = (tmp_path / "report.md").read_text(encoding="utf-8").partition("## In short")[2].partition("## ")[0]
+    assert "below on GENIA, MiniLM-L6 (−" in short
+    assert "beyond chance" not in short
+
+
 def test_one_seed_is_not_a_plain_yes(tmp_path: Path) -> None:
     for seeds, wanted in ((1, "**(yes, by one seed)**"), (3, "**(yes)**")):
         store = Store(tmp_path / str(seeds))
