@@ -40,24 +40,23 @@ nestree's, which keeps the entities that are more probable than not; *PN* is pot
 def write(store: Store) -> Path:
     """Writes the report and its pictures; gives its path."""
     results = Results(store)
-    bodies, findings, claims, short = [], [], [], []
+    bodies, contents, claims, short = [], [], [], []
     for study in STUDIES.values():
         found = Section(store.folder)
         study.section(results, found)
+        link = f"[{study.name}](#{_anchor(study.name, study.paper)})"
+        contents.append(f"- {link} ({study.paper}): {study.question}")
         body = "\n\n".join([*found.parts, *_note(store, study.name)]) if found.parts else NOT_RUN
         bodies.append(f"## {study.name} ({study.paper})\n\n*{study.question}*\n\n{body}")
-        claims += _claims(f"[{study.name}](#{_anchor(study.name, study.paper)})", found.claims)
+        claims += _claims(link, found.claims)
         short += found.short
-        if found.findings:
-            findings.append(f"- **[{study.name}](#{_anchor(study.name, study.paper)})**\n{_bullets(found.findings)}")
     parts = ["# The paper, re-run", INTRODUCTION]
     if short:
         parts += ["## In short", "\n".join(f"- {one}" for one in short)]
     if claims:
         head = ["experiment", "the paper says", "paper", "here (does it hold?)"]
         parts += ["## The paper's claims", table(head, claims)]
-    if findings:
-        parts += ["## What was found", "\n".join(findings)]
+    parts += ["## Contents", "\n".join(contents)]
     parts += [*bodies, "## Where the numbers come from", *_provenance(results)]
     path = store.folder / "report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,10 +84,6 @@ def _claims(link: str, claims: list[Claim]) -> list[list[str]]:
         ]
         for text, own in found.items()
     ]
-
-
-def _bullets(sentences: list[str]) -> str:
-    return "\n".join(f"  - {one}" for one in sentences)
 
 
 def _anchor(name: str, paper: str) -> str:

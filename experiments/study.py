@@ -36,14 +36,12 @@ class Section:
     Attributes:
         parts: Markdown, block by block.
         folder: where pictures go.
-        findings: single sentences that follow from the numbers, for the summary on top.
         claims: what the paper says, judged by the numbers, for the table on top.
         short: at most a sentence or two of what matters most, for those who read no further.
     """
 
     folder: Path
     parts: list[str] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     short: list[str] = field(default_factory=list)
 
@@ -52,9 +50,8 @@ class Section:
         self.parts += [block for block in blocks if block]
 
     def find(self, sentence: str) -> None:
-        """Adds a finding, to the section and to the summary."""
+        """Adds a sentence that follows from the numbers."""
         self.parts.append(f"**{sentence}**")
-        self.findings.append(sentence)
 
     def sum_up(self, sentence: str) -> None:
         """Adds what matters most, for the very top."""
