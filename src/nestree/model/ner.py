@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
@@ -12,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nestree.crf import Doubts, PartialTrees, TreeCRF, normalize_potentials
-from nestree.crf.kernels import later
-from nestree.crf.kernels.codes import span_grid
+from nestree.model import decoding
 from nestree.model.alternatives import Tree, best_trees
 from nestree.model.config import ModelConfig
 from nestree.model.encoder import limit_of, load
@@ -175,76 +173,24 @@ class NestedNER(Saved):
 
     def decode_steps(self, thresholds: Thresholds = None) -> Steps[Span]:
         """:meth:`decode` in two steps."""
+        return self._steps(decoding.entities, thresholds, self._spans)
 
+    def _steps(self, choose: decoding.Choose, thresholds: Thresholds, make: Callable[[Chosen], Any]) -> Steps[Any]:
         @torch.inference_mode()
         def ask(batch: Batch) -> Chosen:
             batch = batch.to(self.device)
-            return self._decided(self.potentials(batch), batch.lengths, thresholds)
+            return choose(self.config, self.potentials(batch), batch.lengths, thresholds)
 
-        return Steps(ask, self._spans)
+        return Steps(ask, make)
 
     @torch.inference_mode()
     def decode_potentials(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds = None) -> list[list[Span]]:
         """As :meth:`decode`, from what :meth:`potentials` gave. Shape: ``[batch, n, n, label]``, ``[batch]``."""
-        return self._spans(self._decided(scores, lengths.to(scores.device), thresholds))
+        return self._spans(decoding.entities(self.config, scores, lengths.to(scores.device), thresholds))
 
     @torch.inference_mode()
     def _spans(self, chosen: Chosen) -> list[list[Span]]:
         return chosen.by_sentence(self.config.single_labels)
-
-    def _decided(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> Chosen:
-        def choose() -> tuple[Tensor, Tensor]:
-            if self.config.loss == "local":
-                return self._chosen_locally(scores, lengths, thresholds)
-            crf = TreeCRF(scores, lengths)
-            marginals = self._of_single_labels(crf.marginals)
-            return self._chosen(crf, marginals, thresholds), marginals
-
-        (chosen, marginals), checks = later.collecting(choose)
-        return Chosen(chosen, marginals, checks)
-
-    def _of_single_labels(self, probabilities: Tensor) -> Tensor:
-        """Probabilities of entity labels, those of joined ones added up for each label that they hold.
-
-        Shape: ``[..., label]`` to ``[..., single label]``
-        """
-        entities = probabilities[..., : len(self.config.labels)]
-        if not self.config.has_joined_labels:
-            return entities
-        return entities @ _holds(self.config.parts, self.config.single_labels, entities.dtype, entities.device)
-
-    def _chosen(self, crf: TreeCRF, marginals: Tensor, thresholds: Thresholds) -> Tensor:
-        """Which spans are found to be entities, with which labels. Shape: ``[batch, n, n, single label]``."""
-        if self.config.decoding == "map":
-            labels = torch.arange(len(self.config.labels), device=marginals.device)
-            found = self._of_single_labels((crf.argmax[..., None] == labels).to(marginals.dtype)) > 0
-            return found if thresholds is None else found & (marginals >= _limits(thresholds, 0.0, marginals))
-        if thresholds is None:
-            return marginals > 0.5  # the fewest errors to be expected. No two of them cross: no tree has both
-        limits = _limits(thresholds, 0.5, marginals)
-        enough = marginals >= limits
-        if all(one is not None and one > 0.5 for one in thresholds):
-            return enough
-        # Several may be probable enough that no tree holds together: of one tree, those that exceed by most in all.
-        gain = torch.where(enough, marginals - limits + 1e-6, 0.0)  # just enough is better than latent
-        if not self.config.has_joined_labels:  # a node has one label
-            enough &= gain == gain.amax(-1, keepdim=True)
-        total = torch.where(enough, gain, 0.0).sum(-1)
-        worth = torch.stack([torch.where(total > 0, total, -torch.inf), torch.zeros_like(total)], -1)
-        return enough & (TreeCRF(worth, crf.lengths).argmax == 0)[..., None]
-
-    def _chosen_locally(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> tuple[Tensor, Tensor]:
-        """The same without trees: the best label of each span, or those that are probable enough; and probabilities."""
-        probabilities = scores.softmax(-1)
-        marginals = self._of_single_labels(probabilities)
-        if thresholds is None:
-            best = probabilities.argmax(-1)[..., None] == torch.arange(scores.shape[-1], device=scores.device)
-            found = self._of_single_labels(best.to(scores.dtype)) > 0
-        else:
-            found = marginals >= _limits(thresholds, 0.5, marginals)
-            if not self.config.has_joined_labels:  # one label each
-                found &= marginals == marginals.amax(-1, keepdim=True)
-        return found & span_grid(lengths.to(scores.device), scores.shape[1])[..., None], marginals
 
     @torch.inference_mode()
     def trees(self, batch: Batch, thresholds: Thresholds = None) -> list[list[Node]]:
@@ -257,42 +203,18 @@ class NestedNER(Saved):
     def tree_steps(self, thresholds: Thresholds = None) -> Steps[Node]:
         """:meth:`trees` in two steps."""
         self._require_trees()
-
-        @torch.inference_mode()
-        def ask(batch: Batch) -> Chosen:
-            batch = batch.to(self.device)
-            return self._decided_trees(self.potentials(batch), batch.lengths, thresholds)
-
-        return Steps(ask, self._nodes)
+        return self._steps(decoding.nodes, thresholds, self._nodes)
 
     @torch.inference_mode()
     def trees_of_potentials(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds = None) -> list[list[Node]]:
         """As :meth:`trees`, from what :meth:`potentials` gave. Shape: ``[batch, n, n, label]``, ``[batch]``."""
         self._require_trees()
-        return self._nodes(self._decided_trees(scores, lengths.to(scores.device), thresholds))
+        return self._nodes(decoding.nodes(self.config, scores, lengths.to(scores.device), thresholds))
 
     @torch.inference_mode()
     def _nodes(self, chosen: Chosen) -> list[list[Node]]:
         found = chosen.by_sentence((*self.config.single_labels, None))
         return [[Node(*one) for one in of_sentence] for of_sentence in found]
-
-    def _decided_trees(self, scores: Tensor, lengths: Tensor, thresholds: Thresholds) -> Chosen:
-        def choose() -> tuple[Tensor, Tensor]:
-            crf = TreeCRF(scores, lengths)
-            marginals = self._of_single_labels(crf.marginals)
-            chosen = self._chosen(crf, marginals, thresholds)
-            latent = crf.marginals[..., len(self.config.labels) :].sum(-1)
-            # Each entity is worth more than all latent nodes together.
-            worth = torch.where(chosen.any(-1), scores.shape[1] + 1.0, latent)
-            if self.config.decoding == "map" and thresholds is None:
-                nodes = crf.argmax >= 0
-            else:
-                nodes = TreeCRF(worth[..., None], crf.lengths).argmax >= 0
-            found = torch.cat([chosen, (nodes & ~chosen.any(-1))[..., None]], -1)
-            return found, torch.cat([marginals, latent[..., None]], -1)
-
-        (found, weights), checks = later.collecting(choose)
-        return Chosen(found, weights, checks)
 
     @torch.inference_mode()
     def best_trees(self, batch: Batch, k: int) -> list[list[Tree]]:
@@ -403,18 +325,3 @@ def at_rest(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train()
-
-
-@lru_cache(maxsize=64)
-@torch.inference_mode(mode=False)
-def _holds(
-    parts: tuple[tuple[str, ...], ...], single: tuple[str, ...], dtype: torch.dtype, device: torch.device
-) -> Tensor:
-    """Which single labels each label stands for. Shape: ``[entity label, single label]``."""
-    return torch.tensor([[float(one in own) for one in single] for own in parts], dtype=dtype, device=device)
-
-
-def _limits(thresholds: Sequence[float | None], otherwise: float, like: Tensor) -> Tensor:
-    """Thresholds of all labels. Shape: ``[entity label]``."""
-    values = [otherwise if one is None else one for one in thresholds]
-    return torch.tensor(values, dtype=like.dtype, device=like.device)
