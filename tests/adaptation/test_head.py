@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -105,48 +106,95 @@ def test_the_encoder_of_a_t5_has_no_known_head(tmp_path: Path) -> None:
     assert cost(model) > 0
 
 
-OTHERS: dict[str, dict[str, object]] = {
-    "roberta": {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "hidden_size": 16},
-    "mpnet": {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "hidden_size": 16},
-    "distilbert": {"n_layers": 1, "n_heads": 2, "dim": 16, "hidden_dim": 32},
-    "albert": {
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-        "hidden_size": 16,
-        "embedding_size": 8,
-    },
-    "electra": {
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-        "hidden_size": 16,
-        "embedding_size": 8,
-    },
-    "deberta-v2": {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "hidden_size": 16},
-    "modernbert": {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "hidden_size": 16},
+SMALL: dict[str, object] = {
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_size": 16,
 }
+OTHERS: dict[str, dict[str, object]] = {
+    "roberta": SMALL,
+    "mpnet": SMALL,
+    "distilbert": {"n_layers": 1, "n_heads": 2, "dim": 16, "hidden_dim": 32},
+    "albert": {**SMALL, "embedding_size": 8},
+    "electra": {**SMALL, "embedding_size": 8},
+    "deberta-v2": SMALL,
+    "modernbert": SMALL,
+    "longformer": {**SMALL, "attention_window": [4]},
+    "bert, untied": {**SMALL, "tie_word_embeddings": False},  # scores of its own
+    "rembert": {**SMALL, "input_embedding_size": 8, "output_embedding_size": 24},  # of another width
+}
+
+
+def made(kind: str, folder: Path, **more: object) -> Path:
+    """The folder of an encoder of some kind, with a head."""
+    folder.mkdir()
+    _, tokenizer = tiny.encoder(folder)
+    special = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
+    settings = AutoConfig.for_model(
+        kind.partition(",")[0], vocab_size=len(tokenizer), **special, **OTHERS[kind], **more
+    )
+    torch.manual_seed(0)
+    AutoModelForMaskedLM.from_config(settings).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # of transformers' DeBERTa
 @pytest.mark.parametrize("kind", OTHERS)
-def test_heads_of_other_encoders(kind: str, tmp_path: Path) -> None:
-    folder = tmp_path / "e"
-    folder.mkdir()
-    _, tokenizer = tiny.encoder(folder)
-    special = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
-    settings = AutoConfig.for_model(kind, vocab_size=len(tokenizer), **special, **OTHERS[kind])
-    torch.manual_seed(0)
-    AutoModelForMaskedLM.from_config(settings).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+def test_heads_of_other_encoders_are_kept_and_saved(kind: str, tmp_path: Path) -> None:
+    folder = made(kind, tmp_path / "e")
     model = load_masked(str(folder))
     assert isinstance(model.head, GivenHead)
     assert model.pretrained
+    assert not model.note
     whole = AutoModelForMaskedLM.from_pretrained(folder).eval()
     with torch.no_grad():
         logs = whole(input_ids=PIECES, attention_mask=torch.ones_like(PIECES)).logits.log_softmax(-1).flatten(0, 1)
     assert cost(model) == pytest.approx(-float(logs[PLACES, TARGETS].sum()), rel=1e-4)
-    bare = tmp_path / "bare"
-    AutoModel.from_pretrained(folder).save_pretrained(bare)
-    tokenizer.save_pretrained(bare)
-    assert not load_masked(str(bare)).pretrained
+    (tmp_path / "saved").mkdir()
+    model.save(tmp_path / "saved")
+    again = load_masked(str(tmp_path / "saved"))
+    assert again.pretrained
+    assert cost(again) == pytest.approx(cost(model), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@pytest.mark.parametrize("kind", [kind for kind in OTHERS if kind != "rembert"])  # its embeddings have another width
+def test_a_new_head_shares_embeddings_whatever_the_encoder_s_settings_say(kind: str, tmp_path: Path) -> None:
+    folder = made(kind, tmp_path / "e")
+    (tmp_path / "bare").mkdir()
+    AutoModel.from_pretrained(folder).save_pretrained(tmp_path / "bare")
+    load(str(folder))[1].save_pretrained(tmp_path / "bare")
+    model = load_masked(str(tmp_path / "bare"))
+    assert isinstance(model.head, GivenHead)
+    assert not model.pretrained
+    embeddings = model.encoder.get_input_embeddings().weight  # type: ignore[operator]
+    assert model.head.model.get_output_embeddings().weight is embeddings
+    assert cost(model) < 2 * 2 * math.log(len(embeddings))  # as by chance, and not as of memory that nobody filled
+    (tmp_path / "saved").mkdir()
+    model.save(tmp_path / "saved")
+    again = load_masked(str(tmp_path / "saved"))
+    assert again.pretrained
+    assert again.head.model.get_output_embeddings().weight is again.encoder.get_input_embeddings().weight  # type: ignore[operator, union-attr]
+    assert cost(again) == pytest.approx(cost(model), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_a_head_that_transformers_cannot_load_is_said_to_be_replaced(tmp_path: Path) -> None:
+    model = load_masked(str(made("deberta-v2", tmp_path / "e", legacy=False)))
+    assert isinstance(model.head, OwnHead)
+    assert not model.pretrained
+    assert "cannot load its head" in model.note
+    assert "a new one" in model.note
+    assert cost(model) > 0
+
+
+def test_a_head_that_cannot_be_used_by_itself_is_said_to_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = encoder(tmp_path / "e", head=True)
+    monkeypatch.setattr(GivenHead, "forward", lambda self, hidden: hidden)
+    model = load_masked(str(folder))
+    assert isinstance(model.head, OwnHead)
+    assert "BertForMaskedLM cannot be used by itself" in model.note

@@ -8,6 +8,7 @@ stands in the place of the encoder.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,18 @@ class MaskedEncoder(nn.Module):
             ``[guess, vocabulary]``
         tokenizer: of the encoder.
         pretrained: whether the head was trained before.
+        note: what people should know of the head.
     """
 
-    def __init__(self, encoder: nn.Module, head: OwnHead | GivenHead, tokenizer: Any, *, pretrained: bool) -> None:
+    def __init__(
+        self, encoder: nn.Module, head: OwnHead | GivenHead, tokenizer: Any, *, pretrained: bool, note: str = ""
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
         self.tokenizer = tokenizer
         self.pretrained = pretrained
+        self.note = note
 
     @property
     def device(self) -> torch.device:
@@ -78,9 +83,20 @@ class _Vectors(nn.Module):
         return getattr(self.__dict__["of"], name)
 
     def forward(self, *_: Any, **__: Any) -> Any:
-        from transformers.modeling_outputs import BaseModelOutput
+        return _output()(last_hidden_state=self.__dict__["found"])
 
-        return BaseModelOutput(last_hidden_state=self.__dict__["found"])
+
+@cache
+def _output() -> type[Any]:
+    """What encoders return. Some return more than others: what is not there is None."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    class Output(BaseModelOutput):
+        def __getattr__(self, name: str) -> None:
+            if name.startswith("_"):
+                raise AttributeError(name)
+
+    return Output
 
 
 class GivenHead(nn.Module):
@@ -88,17 +104,23 @@ class GivenHead(nn.Module):
 
     Args:
         model: for masked language models; its encoder is taken out.
-        encoder: takes its place, and shares its embeddings with the head.
+        encoder: takes its place.
+        pretrained: whether the head was trained before. Then it goes on as it is: with scores that are the encoder's
+            embeddings, or with scores of its own. A new one shares the embeddings.
     """
 
-    def __init__(self, model: Any, encoder: Any) -> None:
+    def __init__(self, model: Any, encoder: Any, *, pretrained: bool) -> None:
         super().__init__()
         self._name: str = model.base_model_prefix
+        scores, embeddings = model.get_output_embeddings(), encoder.get_input_embeddings()
+        if scores is None:
+            raise ModelError(f"a {type(model).__name__} has no scores of pieces")
+        self._tied = not pretrained or scores.weight is model.get_input_embeddings().weight
         setattr(model, self._name, _Vectors(encoder))
-        scores = model.get_output_embeddings()
-        if scores is None or scores.weight.shape != encoder.get_input_embeddings().weight.shape:
-            raise ModelError(f"the head of a {type(model).__name__} has no scores for the pieces of its embeddings")
-        scores.weight = encoder.get_input_embeddings().weight
+        if self._tied:
+            if scores.weight.shape != embeddings.weight.shape:
+                raise ModelError(f"the scores of a {type(model).__name__} have another shape than its embeddings")
+            scores.weight = embeddings.weight
         self.model = model
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -124,7 +146,9 @@ class GivenHead(nn.Module):
             setattr(self.model, self._name, stand_in)
         inner = copy.deepcopy(encoder).cpu()
         setattr(whole, self._name, inner)
-        whole.get_output_embeddings().weight = inner.get_input_embeddings().weight  # type: ignore[operator]
+        if self._tied:
+            whole.get_output_embeddings().weight = inner.get_input_embeddings().weight  # type: ignore[operator]
+        whole.config.tie_word_embeddings = self._tied
         return whole
 
 
@@ -175,7 +199,7 @@ def with_head(encoder: nn.Module, tokenizer: Any, settings: Any, folder: Path) -
     from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
 
     if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
-        return MaskedEncoder(encoder, OwnHead(encoder), tokenizer, pretrained=False)
+        return _with_own(encoder, tokenizer, "")
     check_weights(folder, str(folder))
     with quiet():
         try:
@@ -187,17 +211,28 @@ def with_head(encoder: nn.Module, tokenizer: Any, settings: Any, folder: Path) -
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-        except Exception as error:  # of a file that somebody else wrote, and a library that tells in many ways
-            raise ModelError(f"the encoder's head cannot be loaded ({first_line(error)})", path=folder) from error
+        except Exception as error:  # of a library that tells in many ways; the encoder itself was read from there
+            return _with_own(encoder, tokenizer, f"transformers cannot load its head ({first_line(error)})")
     prefix = f"{model.base_model_prefix}."
-    own = {name for name, _ in model.named_parameters() if not name.startswith(prefix)}
-    pretrained = not own & set(report["missing_keys"])
+    own = {name: value for name, value in model.named_parameters() if not name.startswith(prefix)}
+    new = own.keys() & set(report["missing_keys"])
+    with torch.no_grad():
+        for name in new:
+            if name.endswith("bias"):  # some are left as memory was
+                own[name].zero_()
+    pretrained = not new
     try:
-        head: OwnHead | GivenHead = GivenHead(model, encoder)
+        head = GivenHead(model, encoder, pretrained=pretrained)
         _try(head, encoder, tokenizer)
-    except Exception:  # a head of another make than all that are known
-        head, pretrained = OwnHead(encoder), False
+    except Exception as error:  # a head of another make than all that are known
+        what = f"the head of a {type(model).__name__} cannot be used by itself ({first_line(error)})"
+        return _with_own(encoder, tokenizer, what if pretrained else "")
     return MaskedEncoder(encoder, head, tokenizer, pretrained=pretrained)
+
+
+def _with_own(encoder: nn.Module, tokenizer: Any, why: str) -> MaskedEncoder:
+    note = f"{why}: it gets a new one, which is not saved with the encoder" if why else ""
+    return MaskedEncoder(encoder, OwnHead(encoder), tokenizer, pretrained=False, note=note)
 
 
 def _try(head: nn.Module, encoder: Any, tokenizer: Any) -> None:

@@ -267,7 +267,7 @@ class Adapter:
         what = announced(self.encoder, self.model, self.text, self.prepared, self.accelerator)
         what += f"; {self.passes} passes of {self.steps.in_epoch} steps, learning rate {self.rate:.2g}"
         self.progress.begin(self.rounds, self.total, self.state.step, what)
-        for note in self.prepared.notes:
+        for note in filter(None, (self.model.note, *self.prepared.notes)):
             self.progress.message(f"note: {note}")
 
     def close(self) -> None:
