@@ -215,3 +215,9 @@ def test_no_text_and_text_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("Some words.\n")
     with pytest.raises(DataError, match="Is it plain text\\? Then use --text"):
         read_text([tmp_path / "notes.md"], Splitter())
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "latin.dat").write_bytes("Käse".encode("latin-1"))
+    for path, what in (("nothing", "no files in this folder"), ("latin.dat", "not UTF-8")):
+        with pytest.raises(DataError, match=what) as found:
+            read_text([tmp_path / path], Splitter())
+        assert "--text" not in str(found.value)

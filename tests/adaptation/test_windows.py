@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nestree.adaptation.prepared import enough_words, held_out_sentences, held_out_share
-from nestree.adaptation.windows import IGNORED, SPECIAL, Windows, ordinary_pieces, rounded_up, windows_of
+from nestree.adaptation import Text
+from nestree.adaptation.prepared import enough_words, held_out_sentences, held_out_share, prepare
+from nestree.adaptation.windows import IGNORED, MEASURING, SPECIAL, Windows, ordinary_pieces, rounded_up, windows_of
 from nestree.data.errors import DataError
 from nestree.model.pieces import Pieces
 from tests.adaptation.cases import pieces as small_pieces
@@ -159,6 +160,15 @@ def test_room_for_guesses(count: int) -> None:
 def test_one_sentence_is_no_text() -> None:
     with pytest.raises(DataError, match="two different sentences"):
         held_out_sentences([["a"], ["a"]], 0.5, 0)
+
+
+def test_held_out_text_of_which_nothing_is_hidden_is_refused(pieces: Pieces) -> None:
+    # With nothing to guess, every encoder would be as good as any other.
+    text = Text((("a", "b"), ("c", "d")), (), "")
+    with pytest.raises(DataError, match=r"no word is hidden of what is held out \(1 of 2 sentences\).*Name more text"):
+        prepare(text, pieces, settings(mask=0.001))
+    found = prepare(text, pieces, settings(mask=0.999))
+    assert found.held.batch(np.arange(len(found.held)), MEASURING).count == 2
 
 
 def test_more_is_held_out_of_little_text() -> None:

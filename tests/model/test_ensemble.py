@@ -15,7 +15,7 @@ from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from nestree import NestedNER
 from nestree.cli.main import main
-from nestree.data import Document
+from nestree.data import Document, Splitter
 from nestree.export.exporting import export
 from nestree.model import ModelConfig, ModelError
 from nestree.model.ensemble import EnsembleNER, averaged
@@ -185,7 +185,7 @@ def test_other_labels_are_named(tmp_path: Path) -> None:
 def test_other_kinds_of_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="another loss"):
         NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2, loss="local")])
-    with pytest.raises(ModelError, match="1 models cannot be combined"):
+    with pytest.raises(ModelError, match="one model cannot be combined"):
         NestedNER.ensemble([member(tmp_path, 1)])
 
 
@@ -295,6 +295,31 @@ def test_a_model_with_fewer_members_takes_the_place_of_one_with_more(
     capsys.readouterr()
     assert main(["combine", folders[0], folders[0], "--output", str(tmp_path / "twice")]) == 2
     assert "this model is named twice" in capsys.readouterr().err
+
+
+def test_what_is_combined_already_counts_as_its_members_and_no_member_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two, three = (str(tmp_path / str(seed)) for seed in (1, 2, 3))
+    for seed in (1, 2, 3):
+        member(tmp_path, seed).save_pretrained(tmp_path / str(seed))
+    pair, all_three = str(tmp_path / "pair"), str(tmp_path / "all")
+    assert main(["combine", one, two, "--output", pair]) == 0
+    assert main(["combine", pair, three, "--output", all_three]) == 0
+    told = capsys.readouterr().err
+    assert "all: saved (3 members)" in told
+    assert f"{pair} counts as its 2 members" in told
+    assert main(["combine", pair, two, "--output", str(tmp_path / "twice")]) == 2
+    assert f"{pair} and {two} hold the same model, which would count twice" in capsys.readouterr().err
+    assert not (tmp_path / "twice").exists()
+
+
+def test_other_splitting_is_named(tmp_path: Path) -> None:
+    other = member(tmp_path, 2, splitter=Splitter("whitespace"))
+    with pytest.raises(
+        ModelError, match=r"model 2 was trained with another words.*'whitespace' instead of 'punctuation'"
+    ):
+        NestedNER.ensemble([member(tmp_path, 1), other])
 
 
 def test_files_may_be_named_after_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

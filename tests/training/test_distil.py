@@ -125,6 +125,17 @@ def test_asked_in_each_step_it_learns_the_same(folder: Path) -> None:
         torch.testing.assert_close(value, two[name], rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.parametrize(("teachers", "who"), [(1, "what the teacher says of"), (2, "what 2 teachers say of")])
+def test_what_it_takes_is_told(folder: Path, tmp_path: Path, teachers: int, who: str) -> None:
+    config, said = settings(folder), list[str]()
+    found = corpus(folder, config)
+    named = [folder / f"teacher-{seed}" for seed in range(teachers)]
+    made = Distillation(named, found.sentences, RAW, found.labels, DistilConfig(cache_gb=0.0))
+    made.prepare(tmp_path, start_machine(config), said.append)
+    assert said[0].startswith(who)
+    assert f"would take {made.bytes / 1e3:.1f} kB: it is asked for anew" in said[0]
+
+
 def test_room_is_taken_before_the_teacher_is_asked(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -267,11 +267,14 @@ def test_a_start_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
     run(tmp_path, "new", epochs=1)
 
 
-def test_resuming_never_replaces_a_model_without_a_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [{}, {"resume": True}, {"force": True}])
+def test_a_model_without_its_run_is_never_replaced(tmp_path: Path, how: dict[str, bool]) -> None:
     run(tmp_path, epochs=1)
     shutil.rmtree(tmp_path / "run" / "training")
-    with pytest.raises(TrainingError, match="holds a run already"):
-        run(tmp_path, epochs=1, resume=True)
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with pytest.raises(TrainingError, match=r"holds a model, and not the run that made it. Name another --output"):
+        run(tmp_path, epochs=1, **how)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
 
 
 def test_a_run_can_go_on_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

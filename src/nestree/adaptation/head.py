@@ -184,14 +184,21 @@ def load_masked(name: str) -> MaskedEncoder:
     Raises:
         ModelError: it cannot be used: it has no mask piece, it is no encoder by itself, its weights are no safetensors.
     """
+    settings = check_encoder(name)
+    encoder, tokenizer = load(name)
+    return with_head(encoder, tokenizer, settings, folder_of(name))
+
+
+def check_encoder(name: str) -> Any:
+    """The settings of an encoder; a ModelError as of :func:`load_masked`, but for what its weights alone tell."""
     folder = folder_of(name)
     settings = read_settings(folder)
     tokenizer = read_tokenizer(folder)
     if tokenizer.mask_token_id is None:
         what = f"{type(tokenizer).__name__} has no mask piece, so nothing can be hidden from this encoder"
         raise ModelError(what, path=folder, advice="Name an encoder that was pretrained by guessing, such as a BERT.")
-    encoder, tokenizer = load(name)
-    return with_head(encoder, tokenizer, settings, folder)
+    check_weights(folder, name)
+    return settings
 
 
 def with_head(encoder: nn.Module, tokenizer: Any, settings: Any, folder: Path) -> MaskedEncoder:

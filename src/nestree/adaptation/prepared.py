@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nestree.adaptation.config import AdaptConfig
 from nestree.adaptation.text import Text
-from nestree.adaptation.windows import Windows, ordinary_pieces, windows_of
+from nestree.adaptation.windows import MEASURING, Windows, ordinary_pieces, windows_of
 from nestree.data.errors import DataError
 from nestree.model.pieces import Pieces
 
@@ -17,6 +19,9 @@ GUESSES = 1000
 much, so that the mean of a thousand is known to 0.08, and perplexities that differ by less than 8% are the same."""
 MOST_HELD_OUT = 0.1
 """No more is taken away from what there is to learn from, unless it is asked for."""
+
+ROOM = 1 << 16
+"""Pieces that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ def prepare(text: Text, pieces: Pieces, config: AdaptConfig) -> Prepared:
     """Cuts a text into windows.
 
     Raises:
-        DataError: there are not two different sentences.
+        DataError: there are not two different sentences, or of those that are held out nothing would be guessed.
     """
     held_out = held_out_sentences(text.sentences, held_out_share(text.words, config), config.seed)
     ordinary = ordinary_pieces(pieces.tokenizer)
@@ -52,6 +57,12 @@ def prepare(text: Text, pieces: Pieces, config: AdaptConfig) -> Prepared:
         windows = windows_of(chosen, pieces, config.length, pack=config.pack)
         parts.append(Windows(windows, pieces, ordinary, config.mask, config.seed))
     learned, held = parts
+    if not any(held.hidden(some, MEASURING)[2].any() for some in held.parts(np.arange(len(held)), ROOM)):
+        raise DataError(
+            f"there is so little text that no word is hidden of what is held out ({sum(held_out):,} of "
+            f"{len(text.sentences):,} sentences): nothing could tell whether adaptation helps",
+            advice="Name more text, or hold out and hide more (held_out, mask).",
+        )
     return Prepared(learned, held, sum(held_out), learned.total + held.total, tuple(_notes(text.words, config)))
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nestree.adaptation.head import MaskedEncoder
-from nestree.adaptation.windows import Guesses, Windows
+from nestree.adaptation.windows import MEASURING, Guesses, Windows
 from nestree.threads import Ahead
 from nestree.training.attempts import Attempts
 from nestree.training.batching import AHEAD
@@ -179,13 +179,13 @@ class Learner:
             self._model.train()
         if accelerator.num_processes > 1:
             sums = accelerator.reduce(sums.to(accelerator.device, torch.float32), reduction="sum")
-        return float(sums[0]) / max(1, int(sums[1]))
+        return float(sums[0]) / int(sums[1])
 
     def _costs(self, windows: Windows, parts: tuple[np.ndarray, ...]) -> Tensor:
         """What all guesses cost, and how many there are. Shape: ``[2]``."""
         total, count = 0.0, 0
         for numbers in parts:
-            part = windows.batch(numbers, 0)
+            part = windows.batch(numbers, MEASURING)
             with self._accelerator.autocast():
                 tensors = [one.to(self._accelerator.device) for one in part.tensors]
                 total += float(self._model(*tensors, part.full))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nestree.data import Document, Report, Splitter, files, read
-from nestree.data.errors import DataError
+from nestree.data.errors import DataError, UnknownFormatError
 from nestree.data.formats import detect, files_of, get
 from nestree.data.formats.base import Format
 from nestree.data.plain import is_text, text_files
@@ -148,6 +148,8 @@ def _documents(
             texts = text_files(path, every=plain) if path.is_dir() else []
             if texts:
                 return TEXT, (document for one in texts for document in _of_text(one))
+            if not isinstance(error, UnknownFormatError):
+                raise
             advice = "Is it plain text? Then use --text (of nestree train: --adapt-text)"
             raise DataError(f"{error} {advice}") from None
         form = get(format_name)

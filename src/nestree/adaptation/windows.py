@@ -26,6 +26,8 @@ from nestree.training.shelf import Ragged
 
 MASKED, RANDOM = 0.8, 0.1
 """Shares of the hidden words that become mask pieces, and random ones; the others stay as they are."""
+MEASURING = 0
+"""The number of the pass over held-out text; those that are learned from count from 1."""
 IGNORED = -100
 SPECIAL = -1
 """In place of a word's first piece: this piece belongs to no word."""
@@ -182,7 +184,7 @@ class Windows:
         return drawn
 
     def batch(self, numbers: np.ndarray, epoch: int) -> Guesses:
-        """Windows with hidden words; pass 0 is for measuring."""
+        """Windows with hidden words."""
         pieces, there, chosen = self.hidden(numbers, epoch)
         begins = np.where(there, self._begins.padded(numbers, pieces.shape[1])[0], SPECIAL)
         fate = self._by_word(begins, numbers, epoch, 1)

@@ -55,6 +55,7 @@ def add_commands(commands: Any, *, settings: bool) -> None:
 
 def _adapt(options: argparse.Namespace) -> int:
     from nestree.adaptation.folder import AdaptFolder
+    from nestree.adaptation.head import check_encoder
 
     if options.resume and options.force:
         raise DataError("--resume goes on with what was begun and --force replaces it: choose one")
@@ -77,6 +78,8 @@ def _adapt(options: argparse.Namespace) -> int:
     config = _config(options, folder)
     if options.text:
         how |= {"format_name": options.format, "options": common.pairs(options.set), "plain": options.plain}
+    if not begun:
+        check_encoder(encoder)  # before text is read, which can take long
     text = read(how, config)
     _check_options(text, common.pairs(options.set))
     run_adaptation(encoder, text, options.output, config, resume=options.resume, force=options.force)

@@ -66,8 +66,8 @@ def _distil(options: argparse.Namespace) -> int:
         raise DataError("--resume goes on with a run and --force replaces it: choose one")
     folder = RunFolder(options.output)
     begun = options.resume and folder.begun
-    if not options.resume and not options.force:
-        folder.check_empty()  # before anything slow
+    if not options.resume:
+        folder.check_place(force=options.force)  # before anything slow
     if options.resume and not begun and not options.inputs:
         raise DataError("nothing was begun here", path=options.output, advice="Give the whole command.")
     if begun and "objective" not in folder.run:

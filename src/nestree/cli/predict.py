@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nestree.cli import bulk, common
 from nestree.cli.output import STREAM, target_of
 from nestree.data import Document, Report, files, read
-from nestree.data.errors import DataError
+from nestree.data.errors import DataError, UnknownFormatError
 from nestree.data.formats import detect
 from nestree.data.model import Source
 from nestree.data.plain import is_text, stem, text_files
@@ -138,7 +138,7 @@ def check_inputs(inputs: list[Path], options: argparse.Namespace, command: str =
 def _check_format(path: Path) -> None:
     try:
         detect(path)
-    except DataError as error:
+    except UnknownFormatError as error:
         raise DataError(f"{error} Is it plain text? Then use --text") from None
 
 

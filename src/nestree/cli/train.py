@@ -74,9 +74,9 @@ def _train(options: argparse.Namespace) -> int:
     if options.adapt_set and not options.adapt_on:
         raise DataError("--adapt-set is about an adaptation", advice="Say on which text, with --adapt-on.")
     _check_adapted(options)
-    if not options.resume and not options.force:  # before anything slow
+    if not options.resume:  # before anything slow
         for folder in seed_folders(options.output, options.seeds) if options.seeds else [options.output]:
-            RunFolder(folder).check_empty()
+            RunFolder(folder).check_place(force=options.force)
     config = config_of(options, common.chosen_keys(options))
     corpus = corpus_of(options, config)
     if options.adapt_on:

@@ -37,6 +37,10 @@ class DataError(ValueError):
         return (_again, (self.what, self.path, self.line, self.advice))
 
 
+class UnknownFormatError(DataError):
+    """Data that look like none of the known formats."""
+
+
 def _again(what: str, path: str | None, line: int | None, advice: str | None) -> DataError:
     return DataError(what, path=path, line=line, advice=advice)
 

@@ -113,6 +113,8 @@ def read_settings(folder: Path) -> Any:
     if not (folder / "config.json").is_file():
         begun = (folder / ADAPTATION / "run.json").is_file()
         advice = f"Its adaptation was not finished: nestree adapt --output {folder} --resume" if begun else None
+        if (folder / "nestree.json").is_file():
+            advice = "It holds a model of nestree; name the encoder that this was trained on."
         raise ModelError("there is no encoder in this folder: it has no config.json", path=folder, advice=advice)
     try:
         with quiet():

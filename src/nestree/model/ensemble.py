@@ -122,7 +122,7 @@ class EnsembleNER(NestedNER):
     def __init__(self, members: Sequence[NestedNER]) -> None:
         nn.Module.__init__(self)  # no encoder and no scorer of its own
         check_together(members)
-        flat = [one for member in members for one in _parts(member)]
+        flat = [one for member in members for one in members_of(member)]
         self.members = nn.ModuleList(flat)
         self.config = _config_of(flat)
         self.tokenizer = flat[0].tokenizer
@@ -212,7 +212,7 @@ def aligned_potentials(scores: Tensor, order: Sequence[int]) -> Tensor:
     return torch.cat([entities, latent], -1)
 
 
-def _parts(model: NestedNER) -> list[NestedNER]:
+def members_of(model: NestedNER) -> list[NestedNER]:
     """The members of a combined model, at its temperature besides their own; of another one itself."""
     if not isinstance(model, EnsembleNER):
         return [model]
@@ -224,10 +224,30 @@ def _parts(model: NestedNER) -> list[NestedNER]:
     return found
 
 
+def shared_members(models: Sequence[NestedNER]) -> tuple[int, int] | None:
+    """The numbers of two models with a member in common, which would count twice."""
+    seen: list[tuple[int, NestedNER]] = []
+    for number, model in enumerate(models):
+        for member in members_of(model):
+            for other, one in seen:
+                if other != number and _same_weights(one, member):
+                    return other, number
+            seen.append((number, member))
+    return None
+
+
+def _same_weights(one: NestedNER, other: NestedNER) -> bool:
+    states = one.state_dict(), other.state_dict()
+    return states[0].keys() == states[1].keys() and all(
+        value.shape == states[1][name].shape and torch.equal(value, states[1][name])
+        for name, value in reversed(states[0].items())  # the scorer's first: different models differ there at once
+    )
+
+
 def check_together(models: Sequence[NestedNER]) -> None:
     """Raises a ModelError if models cannot be combined."""
     if len(models) < 2:
-        raise ModelError(f"{len(models)} models cannot be combined", advice="Name two or more.")
+        raise ModelError(f"{'one model' if models else 'no models'} cannot be combined", advice="Name two or more.")
     first = models[0].config
     for number, model in enumerate(models[1:], 2):
         config = model.config
@@ -240,11 +260,11 @@ def check_together(models: Sequence[NestedNER]) -> None:
         for name, one, other in (
             ("loss", first.loss, config.loss),
             ("same_span", first.policies.same_span, config.policies.same_span),
-            ("splitter", first.splitter, config.splitter),
+            *((name, value, getattr(config.splitter, name)) for name, value in vars(first.splitter).items()),
         ):
             if one != other:
-                what = f"model {number} has another {name} than the first: {other!r} instead of {one!r}"
-                raise ModelError(what, advice="Models that are combined read and find the same.")
+                what = f"model {number} was trained with another {name} than the first: {other!r} instead of {one!r}"
+                raise ModelError(what, advice="Combine models that were trained with the same.")
 
 
 def _config_of(models: Sequence[NestedNER]) -> ModelConfig:

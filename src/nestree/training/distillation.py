@@ -36,6 +36,7 @@ from nestree.training.errors import TrainingError
 from nestree.training.folder import write_text
 from nestree.training.objective import ABOUT, MARGINALS, Objective
 
+UNITS = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
 MOST_WORDS = 256
 """Longer sentences of raw text are left out: their charts would take most of the time and room."""
 
@@ -52,7 +53,8 @@ class DistilConfig(Settings):
         super().__post_init__()
         self.not_negative("cache_gb")
         if not 0 < self.alpha <= 1:
-            raise ValueError(f"alpha is {self.alpha}; it must be more than 0 and at most 1.")
+            less = " With 0 nothing is distilled: use nestree train" if self.alpha == 0 else ""
+            raise ValueError(f"alpha is {self.alpha}; it must be more than 0 and at most 1.{less}")
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature is {self.temperature}; it must be finite and more than 0.")
 
@@ -115,14 +117,16 @@ class Distillation(Objective):
 
     def prepare(self, folder: Path, accelerator: Any, say: Callable[[str], None]) -> None:
         """Asks the teacher about every sentence, unless that was done before; or gets ready to ask in each step."""
-        what = f"what {len(self._teachers)} teachers say of {len(self._words):,} sentences ({self._raw:,} of raw text)"
+        who = f"{len(self._teachers)} teachers say" if len(self._teachers) > 1 else "the teacher says"
+        what = f"what {who} of {len(self._words):,} sentences ({self._raw:,} of raw text)"
+        size = next(f"{self.bytes / of:.1f} {unit}" for unit, of in UNITS.items() if self.bytes >= of or of == 1e3)
         if not self.recordable:
-            say(f"{what} would take {self.bytes / 1e9:.1f} GB: they are asked anew in each step, which takes longer")
+            say(f"{what} would take {size}: it is asked for anew in each step, which takes longer")
             super().prepare(folder, accelerator, say)
             self._asked = self._teacher(accelerator.device)
             return
         if accelerator.is_main_process and not self._is_there(folder):
-            say(f"{what} is kept in {folder / MARGINALS} ({self.bytes / 1e9:.2f} GB) as long as the run lasts")
+            say(f"{what} is kept in {folder / MARGINALS} ({size}) as long as the run lasts")
             self._ask(folder, self._teacher(accelerator.device))
             if accelerator.device.type == "cuda":
                 torch.cuda.empty_cache()

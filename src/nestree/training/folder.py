@@ -147,14 +147,17 @@ class RunFolder(RunFiles):
         super().__init__(path, "training")
         self.training = self.work
 
-    def check_empty(self) -> None:
-        """Refuses a folder in which something would be lost."""
+    def check_place(self, *, force: bool) -> None:
+        """Refuses a folder in which something would be lost: ``force`` replaces runs, and nothing else."""
         if self.path.is_file():
             raise TrainingError(f"{self.path} is a file; --output names a folder.")
-        if self.training.exists() or (self.path / "nestree.json").exists():
-            raise TrainingError(
-                f"{self.path} holds a run already. --resume goes on with it, --force replaces it; or name another."
-            )
+        if self.training.exists():
+            if not force:
+                raise TrainingError(
+                    f"{self.path} holds a run already. --resume goes on with it, --force replaces it; or name another."
+                )
+        elif (self.path / "nestree.json").exists():
+            raise TrainingError(f"{self.path} holds a model, and not the run that made it. Name another --output.")
 
     # --- What a run is ---
 

@@ -211,8 +211,8 @@ class Trainer:
             return
         if resume and self.folder.begun:
             self.folder.check_same(self.config, self.corpus, self.objective.described())
-        elif not force:
-            self.folder.check_empty()
+        else:
+            self.folder.check_place(force=force)
         self.folder.check_writable()
 
     def open(self, *, resume: bool, force: bool) -> None:

@@ -36,9 +36,9 @@ def train_seeds(
     """
     folder = Path(output)
     first = is_first_process()
-    if first and not resume and not force:
+    if first and not resume:
         for path in seed_folders(folder, seeds):
-            RunFolder(path).check_empty()
+            RunFolder(path).check_place(force=force)
     results = []
     for number, path in enumerate(seed_folders(folder, seeds)):
         one = config.updated({"seed": config.seed + number})

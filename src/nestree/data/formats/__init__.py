@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from nestree.data import files
-from nestree.data.errors import DataError, shown
+from nestree.data.errors import DataError, UnknownFormatError, shown
 from nestree.data.formats import (
     ace,
     arrow,
@@ -77,7 +77,7 @@ def detect(path: str | PathLike[str]) -> Format:
         for _ in files.lines(path):  # says where it is not UTF-8, if that is the reason
             pass
     keys = f"an object with the keys {', '.join(map(repr, list(peek.record)[:8]))}" if peek.record else ""
-    raise DataError(
+    raise UnknownFormatError(
         f"the file looks like none of the known formats; it begins with {keys or shown(peek.lines[0])}",
         path=path,
         advice=f"Name its format (--format): {', '.join(sorted(FORMATS))}.",
@@ -113,7 +113,7 @@ def _of_files(peek: Peek) -> Format:
     if len(found) == 1:
         return FORMATS[next(iter(found))]
     if not found:
-        raise DataError("no file in this folder looks like a known format", path=peek.path)
+        raise UnknownFormatError("no file in this folder looks like a known format", path=peek.path)
     listed = ", ".join(f"{name} ({path.name})" for name, path in found.items())
     raise DataError(
         f"the folder holds files of several formats: {listed}",
