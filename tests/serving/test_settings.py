@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from nestree import serving
 from nestree.cli.main import main
 from nestree.data.errors import DataError
 from nestree.serving import Limits, Settings
@@ -157,3 +160,18 @@ def test_a_port_that_is_taken_is_said_before_the_model_is_loaded(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"error: nothing can listen on 127.0.0.1, port {port}: ")
     assert "Name another --port" in line
+
+
+def test_ctrl_c_that_python_drops_while_it_imports_is_not_lost(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Serving(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            # As it is if Ctrl-C comes within a destructor: Python hands the error to this and goes on.
+            sys.unraisablehook(SimpleNamespace(exc_type=KeyboardInterrupt))  # type: ignore[arg-type]
+            return getattr(serving, name)
+
+    monkeypatch.setitem(sys.modules, "nestree.serving", Serving("nestree.serving"))
+    monkeypatch.setattr("uvicorn.run", lambda *_, **__: pytest.fail("it goes on"))
+    assert main(["serve", str(saved), "--port", "0"]) == 130
+    assert "stopped" in capsys.readouterr().err

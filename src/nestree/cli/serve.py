@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nestree.cli import common
+from nestree.cli.interrupts import Interrupts
 from nestree.data.errors import DataError
 from nestree.serving.settings import Limits, Settings
 
@@ -136,10 +137,12 @@ def _say_where(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace, settings: Settings, folder: Path) -> int:
     _check_address(options.host, options.port)
     _say_where(options)
-    import uvicorn
+    with Interrupts() as interrupts:  # until uvicorn looks after signals, much is imported
+        import uvicorn
 
-    from nestree.serving import logs, worker
+        from nestree.serving import logs, worker
 
+        interrupts.check()
     os.environ[worker.VARIABLE] = worker.said(
         options.model.resolve(),
         settings,
