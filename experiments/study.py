@@ -49,6 +49,11 @@ class Section:
         """Adds paragraphs, tables or pictures."""
         self.parts += [block for block in blocks if block]
 
+    def explain(self, paragraph: str) -> None:
+        """Adds a paragraph that holds for all that follows, the first time that it is asked for."""
+        if paragraph not in self.parts:
+            self.parts.append(paragraph)
+
     def find(self, sentence: str) -> None:
         """Adds a sentence that follows from the numbers."""
         self.parts.append(f"**{sentence}**")

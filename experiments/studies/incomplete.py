@@ -75,15 +75,14 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
         for share in SHARES
         if any(share in one for one in shown.values())
     ]
-    found.add(
+    found.explain(
         "Entities of the training data are removed at random. *Masked*: documents say that they are incomplete, and "
         "what is missing is summed out (`docs/incomplete.md`). *Missing as negative*: they say nothing. *Local, "
         "masked*: the local model with the same masking. A model that took missing entities for negatives is seldom "
         "sure of any, so that MBR, which asks for a probability of one half, finds few; the best tree finds more. In "
-        "what follows each model has the decoding that is better for it at that share.",
-        f"### {where}: dev F1",
-        table(["kept", *shown], rows),
+        "what follows each model has the decoding that is better for it at that share."
     )
+    found.add(f"### {where}: dev F1", table(["kept", *shown], rows))
     drawn = groups | {name: by for name, by in shown.items() if name == "missing as negative, best tree"}
     series = {way: {100 * share: group.values("f1") for share, group in one.items()} for way, one in drawn.items()}
     picture = plots.lines(

@@ -86,14 +86,14 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
         rows.append([*row, str(difference), p_text(difference.p), without, *others, _seeds(tree, local)])
         if difference.significant:
             told.append(f"{signed(difference.value)}{'†' * difference.single} at {100 * share:g}%")
-    found.add(
-        f"### {where}: dev F1",
+    found.explain(
         "Small shares get more passes over their data, both models the same; shares of one seed are nested. The "
         "TreeCRF is decoded by MBR. One sentence can weigh much (a very long one that a model fills with entities), so "
         "Δ is also given without the sentence that changes it most (*less one*); with the *best tree* in place of MBR; "
-        "and with a threshold for the local model, *tuned* as in `main`, for the seeds where that was measured.",
-        table([*HEAD, "Δ", "", "Δ less one", "Δ, best tree", "Δ, local tuned", "seeds"], rows),
+        "and with a threshold for the local model, *tuned* as in `main`, for the seeds where that was measured."
     )
+    head = [*HEAD, "Δ", "", "Δ less one", "Δ, best tree", "Δ, local tuned", "seeds"]
+    found.add(f"### {where}: dev F1", table(head, rows))
     series = {loss: {100 * share: one[share].values("f1") for share in both} for loss, one in groups.items()}
     path = found.folder / f"learning-curve-{corpus}-{encoder}.svg"
     picture = plots.lines(path, series, "percent of the training data", "dev F1", logarithmic=True)

@@ -439,3 +439,11 @@ def test_an_epoch_is_extrapolated_by_the_ratio_on_the_same_batches() -> None:
     assert found["extrapolated"]
     whole = speed.described(base, base, 4)
     assert (whole["epoch_seconds"], whole["extrapolated"]) == (6.0, False)
+
+
+def test_what_holds_for_all_corpora_is_explained_once(tmp_path: Path) -> None:
+    found = Section(tmp_path)
+    for corpus in ("GENIA", "LitBank"):
+        found.explain("Entities are removed at random.")
+        found.add(f"### {corpus}")
+    assert found.parts == ["Entities are removed at random.", "### GENIA", "### LitBank"]
