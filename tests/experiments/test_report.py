@@ -14,7 +14,7 @@ from experiments.registry import STUDIES
 from experiments.runs import Run
 from experiments.store import Store, read_json, write_json
 from experiments.studies import ablation, errors, incomplete, latent_labels, learning_curve, peers, speed, trees
-from experiments.study import NOT_RUN
+from experiments.study import NOT_RUN, Section
 from tests.experiments import synthetic
 
 TREE: dict[str, Any] = {
