@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import subprocess
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +62,12 @@ class Encoder:
         self.name = name or Path(where).name
         self.folder = Path(resolve(where))
 
-    @property
+    @cached_property
     def width(self) -> int:
-        """Its hidden size; 384 where nobody can tell before it is loaded."""
-        settings = self.folder / "config.json"
-        if not settings.is_file():
-            return 384
-        found = json.loads(settings.read_text(encoding="utf-8"))
-        return int(found.get("hidden_size", found.get("dim", 384)))
+        """Its hidden size, on which learning rates depend. One on the hub is downloaded for that."""
+        from nestree.model.encoder import folder_of, read_settings
+
+        return int(read_settings(folder_of(self.where)).hidden_size)
 
     @property
     def argument(self) -> str:

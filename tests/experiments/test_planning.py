@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import DistilBertConfig
 
 from experiments import corpora
 from experiments.planning import SYNTAX, TREES, USUAL, Request, jobs, joined, planned, seeded, state
@@ -15,6 +16,7 @@ from experiments.store import Store
 from experiments.studies import latent_labels, learning_curve
 from experiments.worker import cut
 from nestree.data import Document
+from nestree.model.errors import ModelError
 from tests.experiments import synthetic
 
 
@@ -192,3 +194,13 @@ def test_removed_entities_are_the_same_whatever_documents_say() -> None:
     assert {one.complete_labels for one in said} == {()}
     assert {one.complete_labels for one in silent} == {None}
     assert 0.25 < sum(len(one.entities) for one in said) / 120 < 0.55
+
+
+def test_the_width_that_rates_depend_on_is_known_or_it_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "distil"
+    folder.mkdir()
+    DistilBertConfig(dim=96, n_heads=2).save_pretrained(folder)
+    assert Encoder(f"x={folder}").width == 96
+    assert Encoder("minilm").width == 384
+    with pytest.raises(ModelError, match="there is no such folder"):
+        _ = Encoder(f"x={tmp_path / 'nowhere'}").width
