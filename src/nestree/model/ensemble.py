@@ -263,8 +263,8 @@ def check_together(models: Sequence[NestedNER]) -> None:
             *((name, value, getattr(config.splitter, name)) for name, value in vars(first.splitter).items()),
         ):
             if one != other:
-                what = f"model {number} was trained with another {name} than the first: {other!r} instead of {one!r}"
-                raise ModelError(what, advice="Combine models that were trained with the same.")
+                what = f"model {number} was trained with {name} = {other!r}, and the first with {one!r}"
+                raise ModelError(what, advice="Combine models that were trained alike.")
 
 
 def _config_of(models: Sequence[NestedNER]) -> ModelConfig:
