@@ -102,8 +102,9 @@ def jobs(plan: Plan, request: Request) -> list[Job]:
         before = request.store.result(run) or {}
         if parts <= set(before):
             continue
-        parts |= {TREES, SYNTAX} & set(before)  # the result is written anew, and nothing is to be lost
         encoder, corpus = known[run.encoder], request.corpora[run.corpus]
+        # The result is written anew, and nothing is to be lost that can be measured again.
+        parts |= {TREES, SYNTAX} & set(before) if corpus.treebank else {TREES} & set(before)
         folder = request.work.resolve() / run.name
         spec = {
             "run": run.as_dict(),

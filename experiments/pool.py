@@ -89,8 +89,7 @@ def _run(
             time.sleep(poll)
     finally:
         _signal(running, signal.SIGTERM)
-        for one in running:
-            one.process.wait()
+        _wait(running)
     outcome.waiting = [job.name for job in waiting]
     return outcome
 
@@ -142,6 +141,17 @@ def _ended(one: _Running, outcome: Outcome, was_asked: bool, say: Callable[[str]
 def _last_lines(log: Path, lines: int = 6) -> str:
     found = log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
     return "\n".join(f"  | {line}" for line in found)
+
+
+def _wait(running: Sequence[_Running]) -> None:
+    """Returns when all have ended: by themselves within the grace, else suddenly."""
+    limit = time.monotonic() + GRACE
+    for one in running:
+        try:
+            one.process.wait(max(0.0, limit - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.process.kill()
+            one.process.wait()
 
 
 def _signal(running: Sequence[_Running], number: int) -> None:

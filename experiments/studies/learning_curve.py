@@ -67,13 +67,15 @@ def section(results: Results, found: Section) -> None:
                 }
                 for loss, changes in LOSSES.items()
             }
-            if any(len(one) > 1 for one in groups.values()):
-                _one_corpus(found, corpus, encoder, groups)
+            both = [share for share in SHARES if all(share in one for one in groups.values())]
+            if len(both) > 1:
+                _one_corpus(found, corpus, encoder, groups, both)
 
 
-def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dict[float, Group]]) -> None:
+def _one_corpus(
+    found: Section, corpus: str, encoder: str, groups: dict[str, dict[float, Group]], both: list[float]
+) -> None:
     where = f"{title(corpus)}, {encoder_title(encoder)}"
-    both = [share for share in SHARES if all(share in one for one in groups.values())]
     rows, told, gaps = [], [], {}
     for share in both:
         tree, local = groups["TreeCRF"][share], groups["local"][share]
@@ -98,19 +100,18 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
     path = found.folder / f"learning-curve-{corpus}-{encoder}.svg"
     picture = plots.lines(path, series, "percent of the training data", "dev F1", logarithmic=True)
     found.add(f"![F1 against the size of the training data]({picture})")
-    if gaps:
-        least, most = min(gaps), max(gaps)
-        real = f"beyond chance at {len(told)} of {len(gaps)} sizes" if told else "within chance at all sizes"
-        real += f" ({', '.join(told)})" if told else ""
-        shape = "larger" if gaps[least].value > gaps[most].value else "smaller"
-        found.find(
-            f"{where}: the gap between TreeCRF and local model is {real}; it is {shape} with {100 * least:g}% of the "
-            f"data ({signed(gaps[least].value)}) than with {100 * most:g}% ({signed(gaps[most].value)})."
-        )
-        found.sum_up(
-            f"**Little data**, {where}: trees are worth {signed(gaps[least].value, 1)} F1 with {100 * least:g}% of the "
-            f"training data and {signed(gaps[most].value, 1)} with {100 * most:g}%, by MBR."
-        )
+    least, most = min(gaps), max(gaps)
+    real = f"beyond chance at {len(told)} of {len(gaps)} sizes" if told else "within chance at all sizes"
+    real += f" ({', '.join(told)})" if told else ""
+    shape = "larger" if gaps[least].value > gaps[most].value else "smaller"
+    found.find(
+        f"{where}: the gap between TreeCRF and local model is {real}; it is {shape} with {100 * least:g}% of the "
+        f"data ({signed(gaps[least].value)}) than with {100 * most:g}% ({signed(gaps[most].value)})."
+    )
+    found.sum_up(
+        f"**Little data**, {where}: trees are worth {signed(gaps[least].value, 1)} F1 with {100 * least:g}% of the "
+        f"training data and {signed(gaps[most].value, 1)} with {100 * most:g}%, by MBR."
+    )
 
 
 def _best_tree(tree: Group, local: Group) -> str:

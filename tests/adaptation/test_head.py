@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel, T5Config, T5EncoderModel
 
 from nestree.adaptation.head import GivenHead, OwnHead, load_masked
@@ -180,13 +181,45 @@ def test_a_new_head_shares_embeddings_whatever_the_encoder_s_settings_say(kind: 
     assert cost(again) == pytest.approx(cost(model), rel=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
-def test_a_head_that_transformers_cannot_load_is_said_to_be_replaced(tmp_path: Path) -> None:
-    model = load_masked(str(made("deberta-v2", tmp_path / "e", legacy=False)))
+def test_a_bias_that_goes_by_another_name_is_found(tmp_path: Path) -> None:
+    folder = made("bert, untied", tmp_path / "e")
+    whole = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    with torch.no_grad():
+        whole.cls.predictions.decoder.bias.copy_(torch.arange(len(whole.cls.predictions.decoder.bias)) / 10)
+        whole.cls.predictions.bias.copy_(whole.cls.predictions.decoder.bias)
+    weights = {name: value.contiguous() for name, value in whole.state_dict().items()}
+    del weights["cls.predictions.decoder.bias"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    model = load_masked(str(folder))
+    assert model.pretrained
+    with torch.no_grad():
+        logs = whole(input_ids=PIECES, attention_mask=torch.ones_like(PIECES)).logits.log_softmax(-1).flatten(0, 1)
+    assert cost(model) == pytest.approx(-float(logs[PLACES, TARGETS].sum()), rel=1e-4)
+
+
+def test_a_head_of_our_own_is_said_to_be_not_saved(tmp_path: Path) -> None:
+    folder = made("rembert", tmp_path / "e")
+    AutoModel.from_pretrained(folder).save_pretrained(tmp_path / "bare")
+    load(str(folder))[1].save_pretrained(tmp_path / "bare")
+    model = load_masked(str(tmp_path / "bare"))
+    assert isinstance(model.head, OwnHead)
+    assert "is not saved with the encoder" in model.note
+
+
+def test_a_head_that_transformers_cannot_load_is_said_to_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = encoder(tmp_path / "e", head=True)
+
+    def broken(*_: object, **__: object) -> None:
+        raise AttributeError("a head has no attribute `weight`")  # as one kind of DeBERTa says in transformers 5.17
+
+    monkeypatch.setattr(AutoModelForMaskedLM, "from_pretrained", broken)
+    model = load_masked(str(folder))
     assert isinstance(model.head, OwnHead)
     assert not model.pretrained
     assert "cannot load its head" in model.note
-    assert "a new one" in model.note
+    assert "a new head of our make" in model.note
     assert cost(model) > 0
 
 

@@ -14,10 +14,12 @@ from transformers import AutoModel, AutoTokenizer
 
 from nestree.adaptation import AdaptProgress
 from nestree.adaptation.progress import RoundResult
+from nestree.cli.main import main
 from nestree.data.errors import DataError
 from nestree.encoders import adaptation_of
 from nestree.training.errors import TrainingError
 from tests.adaptation.cases import encoder, run, text_file
+from tests.training.cases import corpus_file
 
 
 class Told(AdaptProgress):
@@ -187,6 +189,30 @@ def test_a_folder_that_is_taken(tmp_path: Path) -> None:
         run(tmp_path, "encoder", force=True)
 
 
+def test_the_encoder_is_looked_at_before_text_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nestree.cli.adapt.read", lambda *_: pytest.fail("text was read"))
+    text = str(text_file(tmp_path / "text.txt"))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "nestree.json").write_text("{}")
+    for name, what in (("nowhere", "no such folder"), ("model", "name the one that this was trained on")):
+        assert main(["adapt", str(tmp_path / name), text, "--output", str(tmp_path / "out")]) == 2
+        assert what in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_never_came_to_begin_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "adapted" / "adaptation").mkdir(parents=True)
+    (tmp_path / "adapted" / "adaptation" / "config.toml").write_text("")
+    result = run(tmp_path, "adapted", epochs=1)
+    assert result.after < result.before
+    (tmp_path / "other" / "adaptation").mkdir(parents=True)
+    (tmp_path / "other" / "adaptation" / "notes.md").write_text("mine")
+    with pytest.raises(TrainingError, match="holds something that is no adaptation"):
+        run(tmp_path, "other", epochs=1, force=True)
+
+
 def test_other_settings_or_other_text_cannot_go_on(tmp_path: Path) -> None:
     run(tmp_path, epochs=1)
     with pytest.raises(TrainingError, match="epochs was 1 and is 2"):
@@ -215,9 +241,19 @@ def test_no_text_and_text_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("Some words.\n")
     with pytest.raises(DataError, match="Is it plain text\\? Then use --text"):
         read_text([tmp_path / "notes.md"], Splitter())
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "a.txt").write_text("Some words.\n")
+    (tmp_path / "mixed" / "notes.md").write_text("Other words.\n")
+    found = read_text([tmp_path / "mixed"], Splitter())
+    assert [(one["format"], one["sentences"]) for one in found.files] == [("text", 1)]
+    assert ["notes.md" in note.place for note in found.report] == [True]
+    corpus_file(tmp_path / "mixed" / "b.jsonl")
+    (tmp_path / "mixed" / "c.conll").write_text("Anna\tB-PER\nruns\tO\n\n")
+    with pytest.raises(DataError, match="files of several formats"):  # and not the text alone, without a word
+        read_text([tmp_path / "mixed"], Splitter())
     (tmp_path / "nothing").mkdir()
     (tmp_path / "latin.dat").write_bytes("Käse".encode("latin-1"))
     for path, what in (("nothing", "no files in this folder"), ("latin.dat", "not UTF-8")):
-        with pytest.raises(DataError, match=what) as found:
+        with pytest.raises(DataError, match=what) as refused:
             read_text([tmp_path / path], Splitter())
-        assert "--text" not in str(found.value)
+        assert "--text" not in str(refused.value)

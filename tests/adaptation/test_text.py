@@ -115,6 +115,8 @@ def test_what_is_wrong_with_an_adaptation_before_training_is_said(
     assert main([*start, "--adapt-on", "train", "--adapt-set", "pack=ture"]) == 2
     assert "pack is 'ture'; it can be true or false" in capsys.readouterr().err
     (tmp_path / "run" / "seed-1" / "training").mkdir(parents=True)
+    for name in ("config.toml", "run.json"):  # a run that began
+        (tmp_path / "run" / "seed-1" / "training" / name).write_text("{}")
     assert main([*start, "--adapt-on", "train", "--seeds", "2", "--device", "cpu"]) == 2
     assert "seed-1 holds a run already" in capsys.readouterr().err
     assert not (tmp_path / "run" / "adapted").exists()  # it was said before anything slow

@@ -19,6 +19,7 @@ from nestree.data import Document, Splitter
 from nestree.export.exporting import export
 from nestree.model import ModelConfig, ModelError
 from nestree.model.ensemble import EnsembleNER, averaged
+from nestree.model.folder import shared_members
 from nestree.prediction.suggestions import suggest
 from tests.crf.brute_force import EveryTree
 from tests.model import tiny
@@ -320,6 +321,16 @@ def test_other_splitting_is_named(tmp_path: Path) -> None:
         ModelError, match="model 2 was trained with words = 'whitespace', and the first with 'punctuation'"
     ):
         NestedNER.ensemble([member(tmp_path, 1), other])
+
+
+def test_a_member_at_another_temperature_is_still_the_same_model(tmp_path: Path) -> None:
+    pair = NestedNER.ensemble([member(tmp_path, 1), member(tmp_path, 2)])
+    pair.config = replace(pair.config, temperature=2.0)
+    NestedNER.ensemble([pair, member(tmp_path, 3)]).save_pretrained(tmp_path / "three")
+    for seed in (1, 4):
+        member(tmp_path, seed).save_pretrained(tmp_path / str(seed))
+    assert shared_members([tmp_path / "three", tmp_path / "4"]) is None
+    assert shared_members([tmp_path / "4", tmp_path / "three", tmp_path / "1"]) == (tmp_path / "three", tmp_path / "1")
 
 
 def test_files_may_be_named_after_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

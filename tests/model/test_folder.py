@@ -28,6 +28,24 @@ SENTENCES = [["anna", "of", "the", "acme", "club"], ["bo", "runs"], ["x"]]
 METRICS = {"dev": {"micro": {"precision": 0.5, "recall": 0.25, "f1": 1 / 3}, "labels": {}}}
 
 
+def test_an_encoder_s_folder_is_not_taken_and_files_of_others_stay(tmp_path: Path) -> None:
+    one = model(tmp_path)
+    (tmp_path / "e").mkdir()
+    one.encoder.model.save_pretrained(tmp_path / "e")
+    weights = (tmp_path / "e" / "model.safetensors").read_bytes()
+    with pytest.raises(ModelError, match="holds an encoder, and a model would replace it"):
+        one.save_pretrained(tmp_path / "e")
+    assert (tmp_path / "e" / "model.safetensors").read_bytes() == weights
+    for path in ("encoder/mine.txt", "members/staff.csv"):
+        (tmp_path / "folder" / path).parent.mkdir(parents=True)
+        (tmp_path / "folder" / path).write_text("mine")
+    one.save_pretrained(tmp_path / "folder")
+    assert [(tmp_path / "folder" / path).read_text() for path in ("encoder/mine.txt", "members/staff.csv")] == [
+        "mine",
+        "mine",
+    ]
+
+
 def spans(found: NestedNER) -> list[Any]:
     return list(found.predict_tokens(SENTENCES))
 

@@ -18,13 +18,14 @@ import torch
 from nestree import NestedNER
 from nestree.cli.main import main
 from nestree.crf import TreeCRF
+from nestree.data import Splitter
 from nestree.model.ensemble import aligned_potentials
 from nestree.training import Result, TrainConfig, train
 from nestree.training.data import Corpus, Sentence
 from nestree.training.distillation import DistilConfig, Distillation, Teacher
 from nestree.training.errors import TrainingError
+from nestree.training.folder import ABOUT, MARGINALS
 from nestree.training.machine import start as start_machine
-from nestree.training.objective import ABOUT, MARGINALS
 from tests.training.cases import command, corpus, corpus_file, encoder, finish, run, settings, start, steps
 
 RAW = [("u", "x", "y", "a"), ("d", "bc"), ("u", "xx", "y")] * 4
@@ -192,6 +193,24 @@ def test_other_teachers_or_weights_cannot_go_on(folder: Path) -> None:
     config = settings(folder, epochs=1)
     with pytest.raises(TrainingError, match="this run is a distillation; `nestree distil --output"):
         train(corpus(folder, config), folder / "run", config, resume=True)
+
+
+def test_teachers_that_do_not_go_together_leave_everything_as_it_was(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(folder, "before", epochs=1)
+    other = NestedNER.from_pretrained(folder / "teacher-1")
+    other.config = replace(other.config, splitter=Splitter("whitespace"))
+    other.save_pretrained(tmp_path / "other")
+    before = {path: path.read_bytes() for path in (folder / "before").rglob("*") if path.is_file()}
+    data = corpus_file(tmp_path / "train.jsonl")
+    flags = ["--train", str(data), "--dev", str(data), "--device", "cpu", "--force", "--output", str(folder / "before")]
+    assert main(["distil", str(folder / "teacher-0"), str(tmp_path / "other"), *flags]) == 2
+    assert "words = 'whitespace', and the first with 'punctuation'" in capsys.readouterr().err
+    NestedNER.ensemble([folder / "teacher-0", folder / "teacher-1"]).save_pretrained(tmp_path / "both")
+    assert main(["distil", str(tmp_path / "both"), str(folder / "teacher-1"), *flags]) == 2
+    assert "hold the same model, which would count twice" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (folder / "before").rglob("*") if path.is_file()} == before
 
 
 def test_a_teacher_with_other_labels_is_refused(folder: Path) -> None:

@@ -277,6 +277,31 @@ def test_a_model_without_its_run_is_never_replaced(tmp_path: Path, how: dict[str
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
 
 
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("output", ["encoder", "around", "others", "taken"])
+def test_what_is_not_of_a_run_is_never_written_over(tmp_path: Path, output: str, force: bool) -> None:
+    (tmp_path / "around").mkdir()
+    place = encoder(tmp_path / "around" / "encoder") if output == "around" else encoder(tmp_path / "encoder")
+    for path in ("others/members/staff.csv", "taken/training/config.toml", "taken/training/train.conll"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("mine")
+    before = everything(tmp_path / output)
+    with pytest.raises(TrainingError, match=r"holds what no run of nestree left there \(.*\).*Name another --output"):
+        run(tmp_path, output, epochs=1, encoder=str(place), force=force)
+    assert everything(tmp_path / output) == before
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_never_came_to_begin_does_not_stand_in_the_way(tmp_path: Path, resume: bool) -> None:
+    (tmp_path / "run" / "training" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / "training" / "config.toml").write_text("epochs = 1\n")  # killed before there was a run.json
+    assert run(tmp_path, epochs=1, resume=resume).epochs == 1
+
+
 def test_a_run_can_go_on_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)

@@ -41,14 +41,14 @@ class AdaptFolder(RunFiles):
             raise TrainingError(f"{self.path} is a file; --output names a folder.")
         if Path(encoder).is_dir() and self.path.exists() and self.path.samefile(encoder):
             raise TrainingError(f"{self.path} is the encoder itself; name another --output.")
-        if not self.path.is_dir() or (force and self.work.exists()):
+        if not self.path.is_dir() or (force and self.begun):
             return
-        if self.work.exists():
+        if self.begun:
             raise TrainingError(
                 f"{self.path} holds an adaptation already. --resume goes on with it, --force replaces it; "
                 "or name another."
             )
-        if next(self.path.iterdir(), None) is not None:
+        if any(one != self.work for one in self.path.iterdir()) or not self.is_free():
             raise TrainingError(f"{self.path} holds something that is no adaptation; name another --output.")
 
     def begin(self, encoder: str, config: AdaptConfig, about: Mapping[str, Any]) -> None:

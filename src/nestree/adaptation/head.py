@@ -8,6 +8,7 @@ stands in the place of the encoder.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -206,7 +207,7 @@ def with_head(encoder: nn.Module, tokenizer: Any, settings: Any, folder: Path) -
     from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
 
     if type(settings) not in MODEL_FOR_MASKED_LM_MAPPING:
-        return _with_own(encoder, tokenizer, "")
+        return _with_own(encoder, tokenizer, f"transformers knows no head for a {type(encoder).__name__}")
     check_weights(folder, str(folder))
     with quiet():
         try:
@@ -222,23 +223,38 @@ def with_head(encoder: nn.Module, tokenizer: Any, settings: Any, folder: Path) -
             return _with_own(encoder, tokenizer, f"transformers cannot load its head ({first_line(error)})")
     prefix = f"{model.base_model_prefix}."
     own = {name: value for name, value in model.named_parameters() if not name.startswith(prefix)}
-    new = own.keys() & set(report["missing_keys"])
-    with torch.no_grad():
-        for name in new:
-            if name.endswith("bias"):  # some are left as memory was
-                own[name].zero_()
-    pretrained = not new
+    pretrained = not _filled(own, own.keys() & set(report["missing_keys"]))
     try:
         head = GivenHead(model, encoder, pretrained=pretrained)
         _try(head, encoder, tokenizer)
     except Exception as error:  # a head of another make than all that are known
         what = f"the head of a {type(model).__name__} cannot be used by itself ({first_line(error)})"
-        return _with_own(encoder, tokenizer, what if pretrained else "")
+        return _with_own(encoder, tokenizer, what)
     return MaskedEncoder(encoder, head, tokenizer, pretrained=pretrained)
 
 
+@torch.no_grad()
+def _filled(own: Mapping[str, nn.Parameter], missing: set[str]) -> set[str]:
+    """Fills biases of a head that its file does not hold; gives what was not there by another name either.
+
+    A bias for each piece of the vocabulary can have two names, of which older files hold one. All others begin at 0:
+    some are left as memory was.
+    """
+    new = set[str]()
+    for name in missing:
+        there = (other for other in own.keys() - missing if other.endswith("bias"))
+        twins = [other for other in there if own[other].shape == own[name].shape]
+        if name.endswith("decoder.bias") and len(twins) == 1:
+            own[name].copy_(own[twins[0]])
+            continue
+        new.add(name)
+        if name.endswith("bias"):
+            own[name].zero_()
+    return new
+
+
 def _with_own(encoder: nn.Module, tokenizer: Any, why: str) -> MaskedEncoder:
-    note = f"{why}: it gets a new one, which is not saved with the encoder" if why else ""
+    note = f"{why}: a new head of our make guesses, and is not saved with the encoder"
     return MaskedEncoder(encoder, OwnHead(encoder), tokenizer, pretrained=False, note=note)
 
 

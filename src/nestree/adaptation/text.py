@@ -144,12 +144,13 @@ def _documents(
     if format_name is None:
         try:
             format_name = detect(path).name
-        except DataError as error:
-            texts = text_files(path, every=plain) if path.is_dir() else []
+        except UnknownFormatError as error:
+            texts = text_files(path) if path.is_dir() else []
             if texts:
+                for other in text_files(path, every=True):
+                    if other not in texts:
+                        report.note("other file", str(other), "it is neither text nor a known format", "not read")
                 return TEXT, (document for one in texts for document in _of_text(one))
-            if not isinstance(error, UnknownFormatError):
-                raise
             advice = "Is it plain text? Then use --text (of nestree train: --adapt-text)"
             raise DataError(f"{error} {advice}") from None
         form = get(format_name)

@@ -51,13 +51,9 @@ def _combine(options: argparse.Namespace) -> int:
     common.check_once(options.models)
     _check_output(options)
     models = [common.load_model(path, "cpu") for path in options.models]
-    from nestree.model.ensemble import EnsembleNER, averaged, members_of, shared_members
+    from nestree.model.ensemble import EnsembleNER, averaged, parts_of
     from nestree.model.errors import ModelError
 
-    shared = shared_members(models)
-    if shared:
-        one, other = (options.models[number] for number in shared)
-        raise DataError(f"{one} and {other} hold the same model, which would count twice", advice="Name it once.")
     try:
         made = averaged(models) if options.how == "weights" else EnsembleNER(models)
     except ModelError as error:
@@ -68,7 +64,7 @@ def _combine(options: argparse.Namespace) -> int:
     common.say(f"{options.output}: saved ({what})")
     for path, model in zip(options.models, models, strict=True):
         if isinstance(model, EnsembleNER):
-            common.say(f"note: {path} counts as its {len(members_of(model))} members")
+            common.say(f"note: {path} counts as its {len(parts_of(model))} members")
     if len({model.config.decoding for model in models}) > 1:
         common.say(f"note: members decode in different ways; decoding = {made.config.decoding}, as the first does")
     common.say(f"next: nestree calibrate {options.output} DEV, nestree evaluate {options.output} TEST")

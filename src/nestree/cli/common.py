@@ -212,12 +212,18 @@ def check_model(folder: Path) -> None:
 
 
 def check_once(folders: Sequence[Path]) -> None:
-    """Raises a DataError if one of several models is named twice: it would cost time and change nothing."""
+    """Raises a DataError if one of several models is named twice, or is a member of another."""
+    from nestree.model.folder import shared_members
+
     seen: set[Path] = set()
     for folder in folders:
         if folder.resolve() in seen:
             raise DataError("this model is named twice", path=folder, advice="Name each model once.")
         seen.add(folder.resolve())
+    shared = shared_members(folders)
+    if shared:
+        what = f"{shared[0]} and {shared[1]} hold the same model, which would count twice"
+        raise DataError(what, advice="Name it once.")
 
 
 def load_model(folder: Path, device: str) -> NestedNER:

@@ -34,15 +34,15 @@ class DataError(ValueError):
         return (f"{where}: " if where else "") + self.what + "." + (f" {self.advice}" if self.advice else "")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_again, (self.what, self.path, self.line, self.advice))
+        return (_again, (type(self), self.what, self.path, self.line, self.advice))
 
 
 class UnknownFormatError(DataError):
     """Data that look like none of the known formats."""
 
 
-def _again(what: str, path: str | None, line: int | None, advice: str | None) -> DataError:
-    return DataError(what, path=path, line=line, advice=advice)
+def _again(kind: type[DataError], what: str, path: str | None, line: int | None, advice: str | None) -> DataError:
+    return kind(what, path=path, line=line, advice=advice)
 
 
 def place(path: str | None, line: int | None) -> str:

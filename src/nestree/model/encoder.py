@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from nestree.crf.kernels.later import is_recorded
 from nestree.encoders import ADAPTATION, EMBEDDED, resolve
 from nestree.model.errors import ModelError, first_line
+from nestree.model.folder import SETTINGS
 from nestree.model.hub import find_folder
 from nestree.model.pieces import Batch
 from nestree.model.unpadded import unpadded
@@ -25,6 +26,7 @@ _WITH_OWN_ENCODER = ("t5", "mt5", "umt5")
 """Encoder-decoders whose encoder can be had by itself."""
 _MAKE_ON_CPU = ("mpnet",)
 """Encoders that compute something of their own on a CPU first, unless they are told where."""
+OF_MODEL = "A model of nestree holds its encoder; name the one that this was trained on."
 _USUAL_LIMIT = 512
 """Pieces at a time, where neither the encoder nor its tokenizer knows a limit."""
 
@@ -73,6 +75,8 @@ def check_weights(folder: Path, name: str) -> None:
     """Raises a ModelError if there are no weights that can be read safely."""
     if any((folder / file).is_file() for file in ("model.safetensors", "model.safetensors.index.json")):
         return
+    if (folder.parent / SETTINGS).is_file():
+        raise ModelError("these are the settings of a model's encoder, without weights", path=folder, advice=OF_MODEL)
     advice = (
         f"Pickles are not read, since they can run any code. Where you trust them, convert them once: "
         f'AutoModel.from_pretrained("{name}").save_pretrained(folder), AutoTokenizer.from_pretrained("{name}")'
@@ -113,8 +117,8 @@ def read_settings(folder: Path) -> Any:
     if not (folder / "config.json").is_file():
         begun = (folder / ADAPTATION / "run.json").is_file()
         advice = f"Its adaptation was not finished: nestree adapt --output {folder} --resume" if begun else None
-        if (folder / "nestree.json").is_file():
-            advice = "It holds a model of nestree; name the encoder that this was trained on."
+        if (folder / SETTINGS).is_file():
+            advice = OF_MODEL
         raise ModelError("there is no encoder in this folder: it has no config.json", path=folder, advice=advice)
     try:
         with quiet():

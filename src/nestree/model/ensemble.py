@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
+from nestree.data.splitting import Splitter
 from nestree.model.config import ModelConfig
 from nestree.model.errors import ModelError
 from nestree.model.ner import NestedNER
@@ -26,6 +27,8 @@ from nestree.model.pieces import EIGHT, Batch, Cut, Pieces
 from nestree.model.saving import save_members
 
 _FIRST_LAYER = "scorer.start.1.weight"
+PARTS = fields(Splitter)
+"""How text is split."""
 ONE_START = 0.2
 """The least cosine between the first layers of the scorers of runs from one start. Those of different starts are at
 right angles, but for chance (0.003 with a MiniLM)."""
@@ -121,8 +124,8 @@ class EnsembleNER(NestedNER):
 
     def __init__(self, members: Sequence[NestedNER]) -> None:
         nn.Module.__init__(self)  # no encoder and no scorer of its own
-        check_together(members)
-        flat = [one for member in members for one in members_of(member)]
+        check_together([one.config for one in members])
+        flat = [one for member in members for one in parts_of(member)]
         self.members = nn.ModuleList(flat)
         self.config = _config_of(flat)
         self.tokenizer = flat[0].tokenizer
@@ -212,7 +215,7 @@ def aligned_potentials(scores: Tensor, order: Sequence[int]) -> Tensor:
     return torch.cat([entities, latent], -1)
 
 
-def members_of(model: NestedNER) -> list[NestedNER]:
+def parts_of(model: NestedNER) -> list[NestedNER]:
     """The members of a combined model, at its temperature besides their own; of another one itself."""
     if not isinstance(model, EnsembleNER):
         return [model]
@@ -224,33 +227,12 @@ def members_of(model: NestedNER) -> list[NestedNER]:
     return found
 
 
-def shared_members(models: Sequence[NestedNER]) -> tuple[int, int] | None:
-    """The numbers of two models with a member in common, which would count twice."""
-    seen: list[tuple[int, NestedNER]] = []
-    for number, model in enumerate(models):
-        for member in members_of(model):
-            for other, one in seen:
-                if other != number and _same_weights(one, member):
-                    return other, number
-            seen.append((number, member))
-    return None
-
-
-def _same_weights(one: NestedNER, other: NestedNER) -> bool:
-    states = one.state_dict(), other.state_dict()
-    return states[0].keys() == states[1].keys() and all(
-        value.shape == states[1][name].shape and torch.equal(value, states[1][name])
-        for name, value in reversed(states[0].items())  # the scorer's first: different models differ there at once
-    )
-
-
-def check_together(models: Sequence[NestedNER]) -> None:
-    """Raises a ModelError if models cannot be combined."""
-    if len(models) < 2:
-        raise ModelError(f"{'one model' if models else 'no models'} cannot be combined", advice="Name two or more.")
-    first = models[0].config
-    for number, model in enumerate(models[1:], 2):
-        config = model.config
+def check_together(configs: Sequence[ModelConfig]) -> None:
+    """Raises a ModelError if models with these settings cannot be combined."""
+    if len(configs) < 2:
+        raise ModelError(f"{'one model' if configs else 'no models'} cannot be combined", advice="Name two or more.")
+    first = configs[0]
+    for number, config in enumerate(configs[1:], 2):
         missing, more = set(first.labels) - set(config.labels), set(config.labels) - set(first.labels)
         if missing or more:
             said = [f"does not know {', '.join(sorted(missing))}"] if missing else []
@@ -260,7 +242,7 @@ def check_together(models: Sequence[NestedNER]) -> None:
         for name, one, other in (
             ("loss", first.loss, config.loss),
             ("same_span", first.policies.same_span, config.policies.same_span),
-            *((name, value, getattr(config.splitter, name)) for name, value in vars(first.splitter).items()),
+            *((one.name, getattr(first.splitter, one.name), getattr(config.splitter, one.name)) for one in PARTS),
         ):
             if one != other:
                 what = f"model {number} was trained with {name} = {other!r}, and the first with {one!r}"
@@ -294,7 +276,7 @@ def averaged(models: Sequence[NestedNER]) -> NestedNER:
     Raises:
         ModelError: they are not made alike, or did not begin with the same weights.
     """
-    check_together(models)
+    check_together([one.config for one in models])
     first = models[0]
     if any(isinstance(one, EnsembleNER) or not hasattr(one, "scorer") for one in models):
         raise ModelError("only models with weights of their own have a mean of weights", advice="Use --how potentials.")

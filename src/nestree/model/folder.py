@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,6 +127,28 @@ def members_of(path: Path) -> list[Path]:
     """The folders of a combined model's members, in their order; those that hold nothing are none."""
     folders = sorted(one for one in (path / MEMBERS).iterdir() if one.is_dir() and not one.name.startswith("."))
     return [one for one in folders if any(map(Path.is_file, one.rglob("*")))]
+
+
+def shared_members(folders: Sequence[Path]) -> tuple[Path, Path] | None:
+    """Two of these that hold the same model, by itself or among others: it would count twice."""
+    seen: dict[str, Path] = {}
+    for folder in folders:
+        models = members_of(folder) if (folder / MEMBERS).is_dir() else [folder]
+        own = {_digest_of_weights(one / WEIGHTS) for one in models if (one / WEIGHTS).is_file()}
+        for digest in own & seen.keys():
+            return seen[digest], folder
+        seen |= dict.fromkeys(own, folder)
+    return None
+
+
+def _digest_of_weights(file: Path) -> str:
+    """SHA-256 over the weights of a file, without what it says of them: settings may differ."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        stream.seek(8 + int.from_bytes(stream.read(8), "little"))  # of safetensors: the size of the header, and it
+        while some := stream.read(1 << 20):
+            digest.update(some)
+    return digest.hexdigest()
 
 
 def model_fingerprint(folder: Path) -> str:

@@ -35,6 +35,8 @@ from nestree.model.folder import (
 from nestree.model.weights import write_weights
 from nestree.modes import as_usual
 
+ANOTHER = "Name another one."
+
 if TYPE_CHECKING:
     from nestree.model.saved import Saved
 
@@ -104,7 +106,7 @@ def save_members(
     """Writes a combined model and its members, as :func:`save_model` writes one."""
     path = Path(folder)
     if (path / WEIGHTS).exists() or (path / EXPORTED).exists():
-        raise ModelError("there is a model in this folder that is not combined", path=path, advice="Name another one.")
+        raise ModelError("there is a model in this folder that is not combined", path=path, advice=ANOTHER)
 
     def parts(new: Path) -> str:
         for number, member in enumerate(members):
@@ -126,6 +128,8 @@ def _save(
     """Writes everything; ``parts`` writes what only this kind of model has, and returns the fingerprint."""
     if path.exists() and not path.is_dir():
         raise ModelError("this is a file, and a model is saved into a folder", path=path)
+    if (path / "config.json").exists() and not (path / SETTINGS).exists():
+        raise ModelError("this folder holds an encoder, and a model would replace it", path=path, advice=ANOTHER)
     is_new = not path.exists()
     path.mkdir(parents=True, exist_ok=True)
     scores: dict[str, Any] = _plain(model.metrics if metrics is None else metrics)
@@ -174,6 +178,8 @@ def move_files(new: Path, path: Path, weights: str | None = WEIGHTS) -> None:
     """Moves files to their places, weights and settings last, and takes away what the model before had besides."""
     files = {file.relative_to(new) for file in new.rglob("*") if file.is_file()}
     ours = [path / METRICS, *(path / ENCODER).glob("*"), *(path / MEMBERS).rglob("*")]
+    if not (path / SETTINGS).exists():  # there was none, and these are somebody else's
+        ours = []
     files |= {file.relative_to(path) for file in ours if file.is_file()}
     last = [Path(one) for one in (weights, SETTINGS) if one is not None]
     kept = new / "before"

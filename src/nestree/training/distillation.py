@@ -26,15 +26,15 @@ from nestree.adaptation.text import fingerprint as text_fingerprint
 from nestree.crf import PartialTrees, TreeCRF
 from nestree.model import NestedNER
 from nestree.model.batching import by_work
-from nestree.model.ensemble import aligned_potentials
+from nestree.model.ensemble import aligned_potentials, check_together
 from nestree.model.folder import model_fingerprint, read_folder
 from nestree.model.pieces import Batch, Cut
 from nestree.prediction.reading import budget_for, readable
 from nestree.settings import Settings, key
 from nestree.training.data import Sentence
 from nestree.training.errors import TrainingError
-from nestree.training.folder import write_text
-from nestree.training.objective import ABOUT, MARGINALS, Objective
+from nestree.training.folder import ABOUT, MARGINALS, write_text
+from nestree.training.objective import Objective
 
 UNITS = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
 MOST_WORDS = 256
@@ -88,6 +88,8 @@ class Distillation(Objective):
         self._config = config
         for path in self._teachers:
             _check_teacher(path, self._labels)
+        if len(self._teachers) > 1:
+            check_together([read_folder(path).config for path in self._teachers])
         self._kinds = len(self._labels) + 1
         sizes = np.array([len(words) * (len(words) + 1) // 2 for words in self._words], dtype=np.int64)
         self._starts = np.concatenate([[0], np.cumsum(sizes)])

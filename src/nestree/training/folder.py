@@ -11,11 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from nestree.data.files import written_bytes
+from nestree.model.folder import ENCODER, EXPORTED, MEMBERS, METRICS, SETTINGS, WEIGHTS
 from nestree.training import checkpoints
 from nestree.training.config import TrainConfig, read_config
 from nestree.training.data import Corpus
 from nestree.training.errors import TrainingError
 
+KEPT = MARGINALS, ABOUT = "teacher.f32", "teacher.json"
+"""Files that an objective may keep in a run's folder as long as the run lasts."""
+OWN = {"config.toml", "run.json", "result.json", "metrics.jsonl", "checkpoints", *KEPT}
+OWN |= {"tensorboard", "report.html", "curves.png"}
+"""What a run writes into the folder about itself."""
+TAKEN = ("config.json", WEIGHTS, EXPORTED, METRICS, ENCODER, MEMBERS)
+"""What a folder of ours can have beside that, and what must not be somebody else's."""
 MAY_CHANGE = {"device", "checkpoint_every", "log_every", "tensorboard", "budget"}
 """Settings with which a run can go on though they differ."""
 
@@ -73,6 +81,12 @@ class RunFiles:
     def begun(self) -> bool:
         """Whether there is a run here."""
         return self._config.is_file() and self._run.is_file()
+
+    def is_free(self) -> bool:
+        """Whether the folder about the run is none, or holds no more than what a run left that never came to begin."""
+        if not self.work.is_dir():
+            return not self.work.exists()
+        return not self.begun and all(one.name in OWN or one.name.startswith(".") for one in self.work.iterdir())
 
     @property
     def run(self) -> dict[str, Any]:
@@ -151,13 +165,20 @@ class RunFolder(RunFiles):
         """Refuses a folder in which something would be lost: ``force`` replaces runs, and nothing else."""
         if self.path.is_file():
             raise TrainingError(f"{self.path} is a file; --output names a folder.")
-        if self.training.exists():
-            if not force:
-                raise TrainingError(
-                    f"{self.path} holds a run already. --resume goes on with it, --force replaces it; or name another."
-                )
-        elif (self.path / "nestree.json").exists():
+        if self.begun and not force:
+            raise TrainingError(
+                f"{self.path} holds a run already. --resume goes on with it, --force replaces it; or name another."
+            )
+        if self.begun:
+            return
+        if (self.path / SETTINGS).exists():
             raise TrainingError(f"{self.path} holds a model, and not the run that made it. Name another --output.")
+        taken = [name for name in TAKEN if (self.path / name).exists()] + [self.work.name] * (not self.is_free())
+        if taken:
+            raise TrainingError(
+                f"{self.path} holds what no run of nestree left there ({', '.join(taken)}), and a run would write over "
+                "it. Name another --output."
+            )
 
     # --- What a run is ---
 

@@ -12,9 +12,7 @@ from torch import Tensor
 from nestree.crf import PartialTrees
 from nestree.model import NestedNER
 from nestree.model.pieces import Batch
-
-KEPT = MARGINALS, ABOUT = "teacher.f32", "teacher.json"
-"""Files that an objective may keep in a run's folder as long as the run lasts."""
+from nestree.training.folder import KEPT
 
 
 class Objective:
