@@ -51,6 +51,11 @@ def encoder_title(name: str) -> str:
     return ENCODERS.get(name, name)
 
 
+def of_encoder(corpus: str, encoder: str) -> str:
+    """How models with an encoder on a corpus are called in print."""
+    return f"{title(corpus)} with {encoder_title(encoder)}"
+
+
 def epochs(name: str) -> int:
     """How many passes over the training data a corpus gets."""
     return EPOCHS.get(name, 10)

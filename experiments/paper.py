@@ -15,6 +15,8 @@ class PRF(NamedTuple):
 
 ENCODERS = {"ace2004": "bert-large-cased", "ace2005": "bert-large-cased", "genia": "BioBERT v1.1"}
 CORPORA = {"ace2004": "ACE2004", "ace2005": "ACE2005", "genia": "GENIA"}
+STAND_INS = ("litbank",)
+"""Corpora that have the kinds of entities of the paper's that are not open."""
 
 STATISTICS: dict[str, dict[str, tuple[float, ...]]] = {
     # Table 1: sentences, with nested entities, entities, nested entities, average length

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import statistics
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.groups import Group
 from experiments.paper import PRF
+from experiments.significance import Difference
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#24292f")
 MARKS = ("o", "s", "^", "D", "v")
+GREY = "#57606a"
+HOLLOW = {"marker": "D", "markersize": 7, "fillstyle": "none"}
+"""The paper's values among ours."""
 
 
 def figure(width: float = 6.4, height: float = 3.8, panels: int = 1) -> tuple[Any, Any]:
@@ -128,4 +132,68 @@ def bars(path: Path, names: list[str], values: list[float], theirs: Mapping[str,
     axis.grid(axis="x", color="#d1d9e0", linewidth=0.6)
     axis.set(xlabel=x)
     axis.legend(frameon=False, loc="center right")
+    return save(drawn, path)
+
+
+class Mark(NamedTuple):
+    """A value with what it may as well be; ``pale``: that is known to be too narrow."""
+
+    value: float
+    low: float
+    high: float
+    pale: bool = False
+
+    @classmethod
+    def of(cls, difference: Difference) -> Mark:
+        """A difference with its interval."""
+        return cls(difference.value, difference.low, difference.high, difference.single)
+
+
+INTERVAL = "95% interval (pale: one seed, too narrow)"
+Marks = Mapping[str, Mapping[str, Mark]]
+"""By the name of a row, then by series."""
+
+
+def forest(
+    path: Path,
+    rows: Marks,
+    theirs: Mapping[str, Mapping[str, Sequence[float]]],
+    x: str,
+    *,
+    ratios: bool = False,
+) -> str:
+    """A row for each name, in it a mark for each series; the paper's values as hollow diamonds.
+
+    Args:
+        path: where to.
+        rows: what is drawn.
+        theirs: the same of the paper, perhaps several values.
+        x: what the values are: differences, or ``ratios``.
+        ratios: 1 is no difference, and the axis is logarithmic.
+    """
+    series = list(dict.fromkeys(name for own in rows.values() for name in own))
+    drawn, axis = figure(8.4, 1.2 + 0.14 * len(rows) * (len(series) + 1))
+    axis.axvline(1 if ratios else 0, color=GREY, linewidth=0.8)
+    for at, name in enumerate(series):
+        style = {"color": COLOURS[at % len(COLOURS)], "marker": MARKS[at % len(MARKS)], "linestyle": "none"}
+        heights = {row: 0.4 - number - 0.8 * (at + 0.5) / len(series) for number, row in enumerate(rows)}
+        axis.plot([], [], label=name, markersize=4.5, **style)
+        for row, own in rows.items():
+            if name in own:
+                value, low, high, pale = own[name]
+                size = {"markersize": 4.5, "capsize": 2, "linewidth": 1, "alpha": 0.45 if pale else 1}
+                axis.errorbar(value, heights[row], xerr=[[value - low], [high - value]], **style, **size)
+            for value in theirs.get(row, {}).get(name, ()):
+                axis.plot(value, heights[row], **style | HOLLOW)
+    if any(any(own.values()) for own in theirs.values()):
+        axis.plot([], [], label="the paper", color=GREY, linestyle="none", **HOLLOW)
+    axis.set_yticks([-number for number in range(len(rows))], [textwrap.fill(row, 34) for row in rows], fontsize=8)
+    axis.set_ylim(0.5 - len(rows), 0.5)
+    axis.grid(visible=False, axis="y")
+    axis.grid(axis="x", color="#d1d9e0", linewidth=0.6)
+    if ratios:
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_xlabel(x)
+    drawn.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=3)
     return save(drawn, path)

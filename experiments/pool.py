@@ -63,17 +63,24 @@ def run(
 
     Whatever ends this process early, but for SIGKILL, ends them first: Ctrl-C, an error, SIGTERM.
     """
-    with _sigterm_as_exit():
-        return _run(jobs, side_by_side, seconds, say, poll)
+    with _told_to_end() as told:
+        return _run(jobs, side_by_side, seconds, say, poll, told)
 
 
 def _run(
-    jobs: Sequence[Job], side_by_side: int, seconds: float | None, say: Callable[[str], None], poll: float
+    jobs: Sequence[Job],
+    side_by_side: int,
+    seconds: float | None,
+    say: Callable[[str], None],
+    poll: float,
+    told: Sequence[int],
 ) -> Outcome:
     outcome, waiting, running = Outcome(), list(jobs), list[_Running]()
     began, asked = time.monotonic(), None
     try:
         while running or (waiting and asked is None):
+            if told:
+                raise KeyboardInterrupt if told[0] == signal.SIGINT else SystemExit(128 + told[0])
             now = time.monotonic()
             if seconds is not None and now - began >= seconds and asked is None:
                 asked = now
@@ -95,20 +102,20 @@ def _run(
 
 
 @contextmanager
-def _sigterm_as_exit() -> Iterator[None]:
-    """Within it SIGTERM is an exception, as Ctrl-C is; by itself it would end this process alone."""
-
-    def leave(number: int, _: object) -> None:
-        raise SystemExit(128 + number)
-
+def _told_to_end() -> Iterator[list[int]]:
+    """Within it Ctrl-C and SIGTERM are noted, and nothing else: an error in the wrong moment would lose a process."""
+    told: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield told
         return
-    before = signal.signal(signal.SIGTERM, leave)
+    before = {
+        number: signal.signal(number, lambda got, _: told.append(got)) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
-        yield
+        yield told
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _start(job: Job, side_by_side: int) -> _Running:

@@ -40,7 +40,7 @@ nestree's, which keeps the entities that are more probable than not; *PN* is pot
 def write(store: Store) -> Path:
     """Writes the report and its pictures; gives its path."""
     results = Results(store)
-    bodies, contents, claims, short = [], [], [], []
+    bodies, contents, claims, short, shown = [], [], [], [], []
     for study in STUDIES.values():
         found = Section(store.folder)
         study.section(results, found)
@@ -49,10 +49,11 @@ def write(store: Store) -> Path:
         body = "\n\n".join([*found.parts, *_note(store, study.name)]) if found.parts else NOT_RUN
         bodies.append(f"## {study.name} ({study.paper})\n\n*{study.question}*\n\n{body}")
         claims += _claims(link, found.claims)
-        short += found.short
+        short += [f"- {topic}: {'; '.join(told)}." for topic, told in found.short.items()]
+        shown += found.shown
     parts = ["# The paper, re-run", INTRODUCTION]
     if short:
-        parts += ["## In short", "\n".join(f"- {one}" for one in short)]
+        parts += ["## In short", "\n".join(short), *shown]
     if claims:
         head = ["experiment", "the paper says", "paper", "here (does it hold?)"]
         parts += ["## The paper's claims", table(head, claims)]

@@ -37,13 +37,15 @@ class Section:
         parts: Markdown, block by block.
         folder: where pictures go.
         claims: what the paper says, judged by the numbers, for the table on top.
-        short: at most a sentence or two of what matters most, for those who read no further.
+        short: what matters most, in at most a line or two for each topic, for those who read no further.
+        shown: pictures beneath these.
     """
 
     folder: Path
     parts: list[str] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
-    short: list[str] = field(default_factory=list)
+    short: dict[str, list[str]] = field(default_factory=dict)
+    shown: list[str] = field(default_factory=list)
 
     def add(self, *blocks: str) -> None:
         """Adds paragraphs, tables or pictures."""
@@ -58,9 +60,13 @@ class Section:
         """Adds a sentence that follows from the numbers."""
         self.parts.append(f"**{sentence}**")
 
-    def sum_up(self, sentence: str) -> None:
-        """Adds what matters most, for the very top."""
-        self.short.append(sentence)
+    def sum_up(self, topic: str, told: str) -> None:
+        """Adds what matters most, for the very top; what is said of one topic stands together."""
+        self.short.setdefault(topic, []).append(told)
+
+    def show(self, picture: str) -> None:
+        """Adds a picture of what matters most, for the very top."""
+        self.shown.append(picture)
 
     def judge(self, text: str, theirs: str, ours: str, verdict: str) -> None:
         """Adds a claim of the paper to the table on top."""

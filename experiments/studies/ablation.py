@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any, NamedTuple
 
-from experiments import paper
-from experiments.corpora import encoder_title, title
+from experiments import paper, plots
+from experiments.corpora import of_encoder, title
 from experiments.groups import Group, Results
 from experiments.markdown import listed, p_text, signed, table
 from experiments.planning import SYNTAX, Plan, Request, joined, planned, seeded
@@ -46,6 +47,7 @@ DEFAULT = (
 )
 """Changes to the default recipe: what the paper has, and what we added."""
 VARIANTS = {"paper": PAPER, "default": DEFAULT}
+SETTINGS = {"paper": "the paper's setting", "default": "the default recipe"}
 
 
 def plan(request: Request) -> Plan:
@@ -82,15 +84,39 @@ def section(results: Results, found: Section) -> None:
         "Δ is the change in F1 against the base, with its 95% interval: sentences and seeds are both drawn (4,000 "
         f"times). A change is called real if p < {LEVEL} after Holm's correction over all rows of its table.",
     )
+    for recipe in VARIANTS:
+        _picture(
+            results, found, recipe, [(corpus, encoder, base) for corpus, encoder, of, base in tables if of == recipe]
+        )
     for corpus, encoder, recipe, base in tables:
         _one_table(results, found, corpus, encoder, recipe, base)
     if found.claims:
         hold = [one for one in found.claims if one.verdict.startswith("yes")]
         told = listed([f"{one.text.removeprefix('F1 falls ')} on {one.ours}" for one in hold])
         found.sum_up(
-            f"**Leaving out a part of the paper's model** lowers F1 beyond chance in {len(hold)} of "
-            f"{len(found.claims)} comparisons{': ' * bool(hold)}{told}."
+            "**Leaving out a part of the paper's model**",
+            f"F1 falls beyond chance in {len(hold)} of {len(found.claims)} comparisons{', ' * bool(hold)}{told}",
         )
+
+
+def _picture(results: Results, found: Section, recipe: str, bases: list[tuple[str, str, Group]]) -> None:
+    """Changes to a recipe on all corpora and encoders that have several."""
+    bases = [one for one in bases if len(_present(results, *one[:2], recipe)) > 1]
+    rows = defaultdict[str, dict[str, plots.Mark]](dict)
+    theirs = defaultdict[str, dict[str, list[float]]](dict)
+    for variant in VARIANTS[recipe]:
+        for corpus, encoder, base in bases:
+            name = of_encoder(corpus, encoder)
+            if group := results.group(corpus, encoder, recipe, variant.changes):
+                rows[variant.name][name] = plots.Mark.of(group.better_than(base))
+                if variant.claimed and corpus in (*paper.MAIN, *paper.STAND_INS):
+                    theirs[variant.name][name] = [paper.change(variant.claimed, one) for one in paper.beside(corpus)]
+    if len(rows) > 1:
+        setting = SETTINGS[recipe]
+        picture = plots.forest(
+            found.folder / f"ablation-{recipe}.svg", rows, theirs, f"change of F1 against {setting}, {plots.INTERVAL}"
+        )
+        found.add(f"![What each change to {setting} does to F1, ]({picture})")
 
 
 def _present(results: Results, corpus: str, encoder: str, recipe: str) -> list[tuple[Variant, Group]]:
@@ -113,13 +139,13 @@ def _one_table(results: Results, found: Section, corpus: str, encoder: str, reci
     for (variant, group), difference, p in zip(own, differences, corrected, strict=True):
         row = [variant.name, *_scores(group), str(difference), p_text(p).removeprefix("p ").removeprefix("= ")]
         rows.append([*row, str(len(group.runs)), *(_claimed(variant, corpus) if theirs else [])])
-    setting = "the paper's setting" if recipe == "paper" else "the default recipe"
-    found.add(f"### {title(corpus)}, {encoder_title(encoder)}: {setting}", table(head, rows))
+    setting = SETTINGS[recipe]
+    found.add(f"### {of_encoder(corpus, encoder)}: {setting}", table(head, rows))
     if recipe == "paper":
         claims = [(v, d, p) for (v, _), d, p in zip(own, differences, corrected, strict=True) if v.claimed]
         groups = {variant.name: group for variant, group in own}
-        _judge(found, f"{title(corpus)}, {encoder_title(encoder)}, the paper's setting", claims, corpus, groups)
-    _others(found, f"{title(corpus)}, {encoder_title(encoder)}, {setting}", own, differences, corrected)
+        _judge(found, f"{of_encoder(corpus, encoder)}, the paper's setting", claims, corpus, groups)
+    _others(found, f"{of_encoder(corpus, encoder)}, {setting}", own, differences, corrected)
 
 
 def _scores(group: Group) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import benchmarked, paper
-from experiments.corpora import encoder_title, title
+from experiments.corpora import of_encoder
 from experiments.groups import Group, Results, spread
 from experiments.markdown import p_text, signed, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -96,7 +96,7 @@ def section(results: Results, found: Section) -> None:
 
 def _errors(found: Section, corpus: str, encoder: str, group: Group) -> None:
     errors = added(group.results)
-    where = f"{title(corpus)}, {encoder_title(encoder)}"
+    where = of_encoder(corpus, encoder)
     head = ["predicted", *errors.labels]
     rows = [["ρ", *(f"{one:.2f}" for one in errors.prior.values())]]
     for name, shares in zip(errors.rows, errors.column_normalised(), strict=True):
@@ -222,7 +222,7 @@ def _rare(found: Section, where: str, errors: ErrorTable) -> None:
 
 
 def _remedy(found: Section, corpus: str, encoder: str, group: Group, remedied: Group) -> None:
-    where = f"{title(corpus)}, {encoder_title(encoder)}"
+    where = of_encoder(corpus, encoder)
     labels = sorted(added(group.results).prior.items(), key=lambda one: one[1])
     rows = [["micro F1", group.text(), remedied.text()]]
     rows.append(["macro F1", group.text("f1", "macro"), remedied.text("f1", "macro")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments import plots
-from experiments.corpora import encoder_title, title
+from experiments.corpora import of_encoder
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, signed, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -68,7 +68,7 @@ def _groups(results: Results, corpus: str, encoder: str) -> dict[str, dict[float
 
 
 def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dict[float, Group]]) -> None:
-    where = f"{title(corpus)}, {encoder_title(encoder)}"
+    where = of_encoder(corpus, encoder)
     shown = {f"{way}{told}": one for way, by in groups.items() for told, one in _decoded(by).items()}
     rows = [
         [f"{100 * share:.0f}%", *(one[share].text() if share in one else "" for one in shown.values())]
@@ -103,7 +103,8 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
     if middle:
         share = sorted(middle)[len(middle) // 2]
         told = ", ".join(f"{way} {by[share].mean():.1f}" for way, by in groups.items())
-        found.sum_up(f"**Missing annotation**, {where}, {100 * share:.0f}% kept, each by its better decoding: {told}.")
+        topic = "**Missing annotation** (F1 by each one's better decoding)"
+        found.sum_up(topic, f"{where}, {100 * share:.0f}% of it kept: {told}")
     if 1.0 in masked and len(masked) > 1:
         least = min(masked)
         lost = masked[1.0].mean() - masked[least].mean()

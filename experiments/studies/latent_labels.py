@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments import paper, plots
-from experiments.corpora import CorpusFiles, encoder_title, title
+from experiments.corpora import CorpusFiles, of_encoder
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, signed, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -126,10 +126,10 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[int, Gro
         known = next((theirs[name] for name in reversed(names) if name in theirs), None)
         rows.append([*row, *([f"{one}" for one in known] if known else [""] * 3 if theirs else [])])
     found.add(
-        f"### {title(corpus)}, {encoder_title(encoder)} ({labels} entity labels), the paper's setting",
+        f"### {of_encoder(corpus, encoder)} ({labels} entity labels), the paper's setting",
         table(head, rows),
     )
-    where = f"{title(corpus)}, {encoder_title(encoder)}"
+    where = of_encoder(corpus, encoder)
     trends = _trends(groups)
     several = _trends({latent: group for latent, group in groups.items() if latent > 1})
     _slopes(found, where, trends, several)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments import plots, significance
-from experiments.corpora import encoder_title, epochs, title
+from experiments.corpora import epochs, of_encoder
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, signed, table
 from experiments.measures import TUNED
@@ -75,7 +75,7 @@ def section(results: Results, found: Section) -> None:
 def _one_corpus(
     found: Section, corpus: str, encoder: str, groups: dict[str, dict[float, Group]], both: list[float]
 ) -> None:
-    where = f"{title(corpus)}, {encoder_title(encoder)}"
+    where = of_encoder(corpus, encoder)
     rows, told, gaps = [], [], {}
     for share in both:
         tree, local = groups["TreeCRF"][share], groups["local"][share]
@@ -109,8 +109,9 @@ def _one_corpus(
         f"data ({signed(gaps[least].value)}) than with {100 * most:g}% ({signed(gaps[most].value)})."
     )
     found.sum_up(
-        f"**Little data**, {where}: trees are worth {signed(gaps[least].value, 1)} F1 with {100 * least:g}% of the "
-        f"training data and {signed(gaps[most].value, 1)} with {100 * most:g}%, by MBR."
+        "**Little data** (F1 that trees are worth, by MBR)",
+        f"{where}, {signed(gaps[least].value, 1)} with {100 * least:g}% of the training data and "
+        f"{signed(gaps[most].value, 1)} with {100 * most:g}%",
     )
 
 

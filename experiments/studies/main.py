@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
+from collections.abc import Sequence
 
-from experiments import benchmarked, paper
+from experiments import benchmarked, paper, plots
 from experiments.benchmarked import Adapted
-from experiments.corpora import encoder_title, title
+from experiments.corpora import encoder_title, of_encoder, title
 from experiments.groups import Group, Results
 from experiments.markdown import listed, p_text, signed, table
 from experiments.measures import HALF, TUNED
@@ -29,6 +31,8 @@ FURTHER = {
 PARTS = {"nested": ("nesting", "nested"), "flat": ("nesting", "flat"), "11 words and more": ("length", "11+")}
 FEW = 20
 """Gold entities, below which a part of dev is too small for scores of its own."""
+WAYS = {"TreeCRF, best tree": "by the best tree, as in the paper", "TreeCRF, MBR": "by MBR"}
+"""How models with trees are decoded."""
 Pairs = list[tuple[str, str, Group, Group | None]]
 
 
@@ -60,7 +64,7 @@ def section(results: Results, found: Section) -> None:
     borrowed = [one for one in further if not results.group(one.corpus, one.encoder, "default")]
     if borrowed:
         found.add(
-            f"The models for {listed([_where(one.corpus, one.encoder) for one in borrowed])}, were trained by "
+            f"The models for {listed([of_encoder(one.corpus, one.encoder) for one in borrowed])} were trained by "
             "`benchmarks.adapt` with the same settings and seeds; their numbers are in `benchmarks/results`, not among "
             "the runs beside this page."
         )
@@ -79,21 +83,50 @@ def section(results: Results, found: Section) -> None:
 
 
 def _in_short(found: Section, pairs: Pairs) -> None:
-    """Where trees are worth something, by either decoding."""
-    told = []
-    for way, name in (("By the best tree, as in the paper", "TreeCRF, best tree"), ("By MBR", "TreeCRF, MBR")):
-        sides: dict[str, list[str]] = {"above": [], "below": [], "not beyond chance": []}
+    """How often trees are worth something, by either decoding, and a picture of it."""
+    told, rows = [], defaultdict[str, dict[str, plots.Mark]](dict)
+    for name, way in WAYS.items():
+        differences = []
         for corpus, encoder, tree, local in pairs:
             if local and (group := _ways(tree, None).get(name)):
                 difference = group.better_than(local)
-                side = "above" if difference.value > 0 else "below"
-                one = f"{_where(corpus, encoder)} ({signed(difference.value, 1)}{'†' * difference.single})"
-                sides[side if difference.significant else "not beyond chance"].append(one)
-        parts = [f"{side} on {listed(where)}" for side, where in sides.items() if where]
-        if parts:
-            told.append(f"{way}, {'; '.join(parts)}.")
+                rows[of_encoder(corpus, encoder)][way] = plots.Mark.of(difference)
+                differences.append(difference)
+        if differences:
+            told.append(f"{way}, {_sides(differences)}")
     if told:
-        found.sum_up(f"**Trees against none** (F1, the same encoder and recipe): {' '.join(told)}")
+        pairs_told = f"{len(rows)} pair{'s' * (len(rows) != 1)} of corpus and encoder"
+        found.sum_up(f"**Trees against none** (F1 with the same encoder and recipe, {pairs_told})", "; ".join(told))
+        gaps = {
+            of_encoder(corpus, encoder): {next(iter(WAYS.values())): _gaps(corpus)} for corpus, encoder, *_ in pairs
+        }
+        picture = plots.forest(
+            found.folder / "main.svg", rows, gaps, f"F1 with trees less F1 without, {plots.INTERVAL}"
+        )
+        found.show(
+            f"![What trees are worth, on every corpus and encoder, by either decoding, beside the paper]({picture})"
+        )
+
+
+def _sides(differences: Sequence[Difference]) -> str:
+    """On how many pairs it is better, worse, and neither beyond chance."""
+    known = {
+        "better": [one for one in differences if one.significant and one.value > 0],
+        "worse": [one for one in differences if one.significant and one.value < 0],
+        "not different beyond chance": [one for one in differences if not one.significant],
+    }
+    told = []
+    for side, own in known.items():
+        ends = [f"{signed(one.value, 1)}{'†' * one.single}" for one in sorted(own)]
+        reach = f" ({' to '.join(dict.fromkeys([ends[0], ends[-1]]))})" if own else ""
+        told.append(f"{side} on {len(own) or 'none'}{reach}")
+    return ", ".join(told)
+
+
+def _gaps(corpus: str) -> list[float]:
+    """What trees are worth in the paper, where it has the corpus or one that this stands in for."""
+    known = paper.beside(corpus) if corpus in paper.MAIN or corpus in paper.STAND_INS else ()
+    return [-paper.change("without TreeCRF", one) for one in known]
 
 
 def _pairs(results: Results, further: list[Adapted]) -> Pairs:
@@ -128,20 +161,20 @@ def _further(further: list[Adapted], found: Section) -> None:
         table(["corpus", "encoder", "model", "P", "R", "F1", "seeds", "against plain models"], rows),
     )
     gains = [
-        f"{_where(one.corpus, one.encoder)} from {one.kinds['plain'].mean():.1f} to "
+        f"{of_encoder(one.corpus, one.encoder)} from {one.kinds['plain'].mean():.1f} to "
         f"{max(group.mean() for kind, group in one.kinds.items() if kind != 'plain'):.1f}"
         for one in further
         if len(one.kinds) > 1
     ]
     if gains:
-        found.sum_up(f"**Adapting, combining and distilling** take {listed(gains)}.")
+        found.sum_up("**Adapting, combining and distilling** (F1 of the best of these)", listed(gains))
     for one in further:
         name, best = max(
             ((name, group) for kind, name in FURTHER.items() if (group := one.kinds.get(kind))),
             key=lambda pair: pair[1].mean(),
         )
         gain = best.better_than(one.kinds["plain"])
-        told = f"{_where(one.corpus, one.encoder)}, against plain models"
+        told = f"{of_encoder(one.corpus, one.encoder)}, against plain models"
         if "adapted" in one.kinds:
             told += f": adapting the encoder {_against(one.kinds['adapted'].better_than(one.kinds['plain']))}"
         found.find(f"{told}; best is “{name}” with {best.mean():.2f} F1, {_against(gain)}.")
@@ -154,10 +187,6 @@ def _against(difference: Difference) -> str:
 def _cells(corpus: str, encoder: str, name: str, group: Group) -> list[str]:
     scores = [group.text(measure) for measure in ("precision", "recall", "f1")]
     return [title(corpus), encoder_title(encoder), name, *scores, str(len(group.runs))]
-
-
-def _where(corpus: str, encoder: str) -> str:
-    return f"{title(corpus)}, {encoder_title(encoder)}"
 
 
 def _rows(pairs: Pairs) -> list[list[str]]:
@@ -225,19 +254,21 @@ def _compare(found: Section, corpus: str, encoder: str, tree: Group, local: Grou
         said[name] = f"{name.removeprefix('TreeCRF, ')} {difference} F1, {p_text(difference.p)}: {verdict}"
     gaps = {one: signed(-paper.change("without TreeCRF", one), 1) for one in paper.beside(corpus)}
     theirs = f" The paper has {gaps[corpus]} with the best tree." if corpus in gaps else ""
-    found.find(f"{_where(corpus, encoder)}, TreeCRF against local: {'; '.join(reversed(said.values()))}.{theirs}")
+    found.find(f"{of_encoder(corpus, encoder)}, TreeCRF against local: {'; '.join(reversed(said.values()))}.{theirs}")
     if told := [
         f"{name.removeprefix('local, ')} {difference} F1, {p_text(difference.p)}"
         for name, group in _with_thresholds(local).items()
         for difference in [tree.better_than(group)]
     ]:
-        found.find(f"{_where(corpus, encoder)}, TreeCRF with MBR against local with a threshold: {'; '.join(told)}.")
+        found.find(
+            f"{of_encoder(corpus, encoder)}, TreeCRF with MBR against local with a threshold: {'; '.join(told)}."
+        )
     as_paper = (tree.by_best_tree or tree).better_than(local)
     holds = f"{'yes' if as_paper.value > 0 else 'no: it is worse'}{', by one seed' * as_paper.single}"
     found.judge(
         "the TreeCRF is above the local model",
         ", ".join(f"{gap} ({paper.CORPORA[one]})" for one, gap in gaps.items()),
-        f"{_where(corpus, encoder)}: {as_paper}",
+        f"{of_encoder(corpus, encoder)}: {as_paper}",
         holds if as_paper.significant else "not beyond chance",
     )
 
@@ -250,7 +281,7 @@ def _last_epochs(pairs: Pairs) -> list[str]:
             results = [one for one in group.results if "best_epoch" in one] if group else []
             last = sum(one["best_epoch"] == one["epochs"] for one in results)
             if results and 2 * last > len(results):
-                told.append(f"{_where(corpus, encoder)}, {name} ({last} of {len(results)} runs)")
+                told.append(f"{of_encoder(corpus, encoder)}, {name} ({last} of {len(results)} runs)")
     return [f"The last epoch was the best, so that more might have given more: {listed(told)}."] if told else []
 
 
@@ -307,7 +338,7 @@ def _steadiness(pairs: Pairs) -> str:
         own = tree.by_best_tree
         if own and len(own.runs) > 1:
             of_local = f", local {statistics.stdev(local.values('f1')):.2f}" if local and len(local.runs) > 1 else ""
-            told.append(f"{_where(corpus, encoder)} {statistics.stdev(own.values('f1')):.2f}{of_local}")
+            told.append(f"{of_encoder(corpus, encoder)} {statistics.stdev(own.values('f1')):.2f}{of_local}")
     theirs = [f"{paper.CORPORA[one]} {value.f1}" for one, value in paper.MAIN_DEVIATION.items()]
     if not told:
         return ""

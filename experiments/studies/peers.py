@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments import measures, pool, provenance
 from experiments import peers as tools
-from experiments.corpora import CorpusFiles, encoder_title, title
+from experiments.corpora import CorpusFiles, of_encoder
 from experiments.groups import Group, Results
 from experiments.markdown import p_text, table
 from experiments.planning import Plan, Request, joined, planned, seeded
@@ -199,7 +199,7 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
         runs = tuple(one for one in group.runs if one[0].seed in seeds) if group and group.epochs == epochs else ()
         if runs:
             own[name] = Group(runs)
-    where = f"{title(corpus)}, {encoder_title(encoder)}, {100 * share:g}% of the training data, {epochs} epochs"
+    where = f"{of_encoder(corpus, encoder)}, {100 * share:g}% of the training data, {epochs} epochs"
     rows = []
     for name, group in (own | groups).items():
         beside = "nestree" in own and name != "nestree" and not _finds_nothing(group)
@@ -224,7 +224,10 @@ def _one_table(results: Results, found: Section, kind: tuple[str, str, float, in
         f"{name} {'nothing' if _finds_nothing(group) else f'{group.mean():.1f}'}"
         for name, group in (own | groups).items()
     )
-    found.sum_up(f"**Other tools**, {where}: F1 {told}{' (one seed)' * (len(seeds) == 1)}.")
+    found.sum_up(
+        "**Other tools** (F1 with the same encoder, sentences and epochs)",
+        f"{where}: {told}{' (one seed)' * (len(seeds) == 1)}",
+    )
     for name, group in groups.items():
         if _finds_nothing(group):
             found.find(f"{where}: {name} finds nothing with this budget, which says no more than that it is too small.")

@@ -1,40 +1,18 @@
-"""The time of one training epoch (the paper's Tables 4 and 9)."""
+"""The time of one training epoch (the paper's Tables 4 and 9); ``experiments.epochs`` measures it."""
 
 from __future__ import annotations
 
 import math
-import random
-import statistics
-import time
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import nn
-
-from experiments import benchmarked, losses, paper, provenance
-from experiments.corpora import CorpusFiles, encoder_title, title
+from experiments import benchmarked, paper, plots
+from experiments.corpora import encoder_title, of_encoder
+from experiments.epochs import measure
 from experiments.groups import Results
 from experiments.markdown import signed, table
-from experiments.planning import Request
-from experiments.provenance import Encoder
-from experiments.runs import Run
-from experiments.store import write_json
 from experiments.study import Section, Study
-from nestree.model import NestedNER
-from nestree.model.encoder import load
-from nestree.training import load_part, prepare
-from nestree.training.batching import Loader, Part
-from nestree.training.optimizer import make_optimizer
 
-CORPORA = ("genia", "litbank")
-SHAPES = {"bert-large": (1024, 24, 16), "bert-base": (768, 12, 12)}
-"""Hidden size, layers and heads of encoders with random weights: how long they take does not depend on these."""
-SECONDS = 25.0
-"""For each way to compute the loss, unless a whole epoch takes less."""
-LEAST = 3
-"""Steps that are measured in any case."""
-QUICK = ("biaffine", "nestree")
 ORDER = ("vanilla Inside", "vanilla partial marginalisation", "Masked Inside", "nestree", "biaffine")
 
 STEP_LOSSES = {
@@ -47,168 +25,6 @@ STEP_LOSSES = {
 """What ``benchmarks.train_step`` calls them."""
 STEP_COLUMNS = (("bert-large", "ACE"), ("bert-large", "GENIA"), ("minilm", "GENIA"))
 STEP_SENTENCES = {"ACE": paper.STATISTICS["ace2004"]["train"][0], "GENIA": paper.STATISTICS["genia"]["train"][0]}
-
-
-class Trainer:
-    """A model, its optimizer and the batches of an epoch; takes steps with any loss.
-
-    Args:
-        model: on its device.
-        parts: of each step, the batches, on that device.
-        run: whose settings the optimizer has.
-    """
-
-    def __init__(self, model: NestedNER, parts: Sequence[Sequence[Part]], run: Run) -> None:
-        self.model, self.parts = model.train(), parts
-        self.optimizer = make_optimizer(model, run.config())
-
-    def step(self, loss: losses.Loss, number: int) -> float:
-        """Seconds of one step, with everything in it."""
-        device = self.model.device.type
-        _wait(device)
-        began = time.perf_counter()
-        for part in self.parts[number]:
-            with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-                value = loss(self.model, part)
-            value.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        _wait(device)
-        return time.perf_counter() - began
-
-
-def _wait(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def epochs(trainer: Trainer, known: dict[str, losses.Loss], seconds: float) -> dict[str, Any]:
-    """The time of an epoch with each loss: measured if it fits into the time, else from as many steps as do.
-
-    Steps come in an order drawn at random; on each batch all losses take turns, so that what disturbs the machine
-    disturbs all of them. On a GPU the quick ones see every batch once before.
-    """
-    order = list(range(len(trainer.parts)))
-    random.Random(0).shuffle(order)
-    for name, loss in known.items():
-        for number in order if name in QUICK and trainer.model.device.type == "cuda" else order[:1]:
-            trainer.step(loss, number)
-    times: dict[str, list[float]] = {name: [] for name in known}
-    for number in order:
-        for name, loss in known.items():
-            if sum(times[name]) <= seconds or len(times[name]) < LEAST:
-                times[name].append(trainer.step(loss, number))
-    return {name: described(own, times["biaffine"], len(order)) for name, own in times.items()}
-
-
-def described(times: list[float], base: list[float], steps: int) -> dict[str, Any]:
-    """An epoch from some of its steps: their ratio to biaffine's on the same batches, times biaffine's epoch.
-
-    Args:
-        times: seconds of the steps that were measured.
-        base: those of biaffine, of as many steps or more.
-        steps: of the epoch.
-    """
-    if len(times) == steps:
-        total, error = sum(times), 0.0
-    elif len(times) < len(base):
-        epoch = statistics.mean(base) * steps
-        total = epoch * sum(times) / sum(base[: len(times)])
-        ratios = [mine / theirs for mine, theirs in zip(times, base, strict=False)]
-        error = _standard_error(ratios) * epoch
-    else:
-        total, error = statistics.mean(times) * steps, _standard_error(times) * steps
-    return {
-        "steps_measured": len(times),
-        "steps": steps,
-        "step_ms": round(1000 * statistics.mean(times), 3),
-        "epoch_seconds": round(total, 2),
-        "standard_error": round(error, 2),
-        "extrapolated": len(times) < steps,
-    }
-
-
-def _standard_error(values: list[float]) -> float:
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
-
-
-def make_trainer(corpus: CorpusFiles, encoder: str, argument: str, device: str) -> Trainer:
-    """The paper's setting; on the encoder, or on one of that shape with the tokenizer of the encoder."""
-    torch.manual_seed(0)
-    run = Run(corpus.name, encoder, "paper")
-    config = run.config().updated({"encoder": argument})
-    parts = [load_part(path, config.splitter) for path in (corpus.train, corpus.dev)]
-    prepared = prepare(parts[0], parts[1], config)
-    if encoder in SHAPES:
-        from transformers import BertConfig, BertModel
-
-        hidden, layers, heads = SHAPES[encoder]
-        tokenizer = load(argument)[1]
-        shape = BertConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=hidden,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            intermediate_size=4 * hidden,
-        )
-        model = NestedNER(config.model(prepared.labels), BertModel(shape, add_pooling_layer=False), tokenizer)
-    else:
-        model = NestedNER.create(config.model(prepared.labels))
-    model.to(device)
-    loader = Loader(model, prepared.sentences, config, for_gpu=device == "cuda")
-    steps = [
-        [Part(part.batch.to(device), part.observed.to(device)) for part in loader.parts(numbers, 1)]
-        for numbers in loader.plan(1)
-    ]
-    return Trainer(model, steps, run)
-
-
-def measure(request: Request) -> list[str]:
-    """Every way to compute the loss, on every corpus, encoder and device."""
-    known, said = losses.available()
-    torch.distributions.Distribution.set_default_validate_args(False)  # torch-struct asks for it
-    seconds = float(request.options.get("seconds", SECONDS))
-    devices = ["cuda"] if torch.cuda.is_available() and request.device != "cpu" else ["cpu"]
-    for device in devices:
-        shapes = request.options.get("shapes", "bert-large" if device == "cuda" else "")
-        encoders = [(one.name, one) for one in request.encoders]
-        encoders += [(name, request.encoders[0]) for name in shapes.split(",") if name]
-        for corpus in request.of(*CORPORA):
-            for name, encoder in encoders:
-                said.append(_measure_one(request, corpus, name, encoder, device, known, seconds))
-    return said
-
-
-def _measure_one(
-    request: Request,
-    corpus: CorpusFiles,
-    name: str,
-    encoder: Encoder,
-    device: str,
-    known: dict[str, losses.Loss],
-    seconds: float,
-) -> str:
-    trainer = make_trainer(corpus, name, encoder.argument, device)
-    rows = epochs(trainer, known, seconds)
-    for method, row in rows.items():
-        print(f"  {corpus.name}, {name}, {device}, {method}: {row['epoch_seconds']} s an epoch", flush=True)
-    content = {
-        "code": provenance.code(),
-        "machine": provenance.machine(),
-        "threads": torch.get_num_threads(),
-        "corpus": corpus.name,
-        "encoder": name,
-        "device": device,
-        "batch_size": 32,
-        "epochs": rows,
-    }
-    path = request.store.other_path(f"speed/{device}-{corpus.name}-{name}")
-    write_json(path, content)
-    return f"written to {path}"
-
-
-# --- The report ------------------------------------------------------------------------------------------------------
 
 
 def section(results: Results, found: Section) -> None:
@@ -232,8 +48,44 @@ def section(results: Results, found: Section) -> None:
             _one_device(found, device, here)
         if device == "cuda" and steps:
             _gpu_steps(found, steps)
+    _picture(found, contents, steps)
     if grown := benchmarked.growth(results.store):
         _growth(found, grown)
+
+
+def _picture(found: Section, contents: list[dict[str, Any]], steps: dict[str, Any] | None) -> None:
+    """How many times as long as biaffine each way takes, everywhere; the paper's beside what comes closest to it."""
+    rows = {name: dict[str, plots.Mark]() for name in ORDER if name != "biaffine"}
+    beside: dict[str, str] = {}
+    for row in steps["rows"] if steps else ():
+        if (where := (row["encoder"], row["set"])) in STEP_COLUMNS:
+            series = f"GPU, {where[1]} lengths with {encoder_title(where[0])}"
+            if where == STEP_COLUMNS[0]:
+                beside[series] = "gpu"
+            for name, own in rows.items():
+                if row["loss"] == STEP_LOSSES.get(name):
+                    own[series] = plots.Mark(row["ratio"], row["low"], row["high"])
+    for one in contents:
+        kind = "gpu" if one["device"] == "cuda" else "cpu"
+        series = f"{kind.upper()}, {of_encoder(one['corpus'], one['encoder'])}"
+        if one["corpus"] in paper.STAND_INS:
+            beside[series] = kind
+        base = one["epochs"]["biaffine"]["epoch_seconds"]
+        for name, own in rows.items():
+            if known := one["epochs"].get(name):
+                ratio, error = known["epoch_seconds"] / base, 2 * known["standard_error"] / base
+                own[series] = plots.Mark(ratio, max(ratio / 10, ratio - error), ratio + error)
+    if not any(rows.values()):
+        return
+    base_of = paper.SPEED_SECONDS["biaffine"]
+    theirs = {
+        name: {series: [paper.SPEED_SECONDS[name][kind] / base_of[kind]] for series, kind in beside.items()}
+        for name in rows
+        if name in paper.SPEED_SECONDS
+    }
+    x = "times as long as biaffine (bars: quartiles on the GPU, two standard errors on the CPU)"
+    picture = plots.forest(found.folder / "speed.svg", rows, theirs, x, ratios=True)
+    found.add(f"![How many times as long as without trees a training epoch takes, by each way]({picture})")
 
 
 def _growth(found: Section, grown: dict[str, dict[int, tuple[float, float | None]]]) -> None:
@@ -260,7 +112,7 @@ def _growth(found: Section, grown: dict[str, dict[int, tuple[float, float | None
 def _gpu_steps(found: Section, steps: dict[str, Any]) -> None:
     """Epochs from steps that ``benchmarks.train_step`` measured, on sentences drawn with the lengths of a corpus."""
     rows = {(row["encoder"], row["set"], row["loss"]): row for row in steps["rows"]}
-    head = ["", *(f"{name} lengths, {encoder_title(encoder)}" for encoder, name in STEP_COLUMNS)]
+    head = ["", *(f"{name} lengths with {encoder_title(encoder)}" for encoder, name in STEP_COLUMNS)]
     cells = []
     for method, loss in STEP_LOSSES.items():
         own = [rows.get((encoder, name, loss)) for encoder, name in STEP_COLUMNS]
@@ -289,11 +141,11 @@ def _gpu_steps(found: Section, steps: dict[str, Any]) -> None:
         for method, ratios in ratios_of.items()
         if ratios and not method.startswith("biaffine")
     ]
-    found.sum_up(f"**A training step on a GPU**, beside one without trees: {', '.join(told)} as long.")
+    found.sum_up("**A training step on a GPU**, beside one without trees", f"{', '.join(told)} as long")
     for encoder, name in STEP_COLUMNS:
         known = {method: rows.get((encoder, name, loss)) for method, loss in STEP_LOSSES.items()}
         if all(known.values()):
-            where = f"{name} lengths, {encoder_title(encoder)}, GPU"
+            where = f"{name} lengths with {encoder_title(encoder)}, GPU"
             found.find(_step_sentence(known, where))
             ratios = {method: row["ratio"] for method, row in known.items() if row}
             _claims(found, where, "gpu", ratios)
@@ -356,7 +208,7 @@ def _one_device(found: Section, device: str, contents: list[dict[str, Any]]) -> 
     machine = contents[0]["machine"]
     where = machine["gpu"] if device == "cuda" else f"{machine['cpu']}, {contents[0]['threads']} threads"
     kind = "gpu" if device == "cuda" else "cpu"
-    head = ["", *(f"{title(one['corpus'])}, {encoder_title(one['encoder'])}" for one in contents)]
+    head = ["", *(of_encoder(one["corpus"], one["encoder"]) for one in contents)]
     head.append(f"*ACE2004, bert-large, {'P100' if kind == 'gpu' else 'i7'} (paper)*")
     rows = []
     for name in ORDER:
@@ -367,7 +219,7 @@ def _one_device(found: Section, device: str, contents: list[dict[str, Any]]) -> 
         found.find(_sentence(one, kind))
         if {"Masked Inside", "vanilla Inside"} <= one["epochs"].keys():
             ratios = {name: row["epoch_seconds"] for name, row in one["epochs"].items()}
-            _claims(found, f"{title(one['corpus'])}, {encoder_title(one['encoder'])}, {kind.upper()}", kind, ratios)
+            _claims(found, f"{of_encoder(one['corpus'], one['encoder'])}, {kind.upper()}", kind, ratios)
 
 
 def _paper_cell(method: str, kind: str) -> str:
@@ -400,7 +252,7 @@ def _time(seconds: float) -> str:
 
 def _sentence(one: dict[str, Any], kind: str) -> str:
     times = {name: row["epoch_seconds"] for name, row in one["epochs"].items()}
-    where = f"{title(one['corpus'])}, {encoder_title(one['encoder'])}, {kind.upper()}"
+    where = f"{of_encoder(one['corpus'], one['encoder'])}, {kind.upper()}"
     theirs = paper.SPEED_SECONDS["Masked Inside"][kind] / paper.SPEED_SECONDS["biaffine"][kind]
     ours, error = times["nestree"] / times["biaffine"], one["epochs"]["nestree"]["standard_error"] / times["biaffine"]
     if abs(ours - 1) <= 2 * error:

@@ -222,8 +222,9 @@ def _judge(found: Section, corpus: str, trees: dict[str, Any], models: dict[str,
     around_f1 = trees.get("right-branching around gold entities", {}).get("brackets", {}).get("f1", 0.0)
     best_f1 = max(statistics.mean(_values(group, "brackets", "f1")) for group in models.values())
     found.sum_up(
-        f"**Latent trees as syntax**, {title(corpus)}, bracket F1 without punctuation: {best_f1:.1f} at best, beside "
-        f"{around_f1:.1f} of trees that branch to the right around the gold entities."
+        "**Latent trees as syntax** (F1 of brackets, without punctuation)",
+        f"{title(corpus)}, {best_f1:.1f} at best, beside {around_f1:.1f} of trees that branch to the right around the "
+        "gold entities",
     )
     if around_f1 > 0.8 * best_f1:
         found.add(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.brackets import Span, nontrivial, random_tree, right_branching_around
-from experiments.corpora import encoder_title, title
+from experiments.corpora import of_encoder
 from experiments.groups import Results
 from experiments.markdown import p_text, table
 from experiments.planning import TREES, Plan, Request, joined, planned, seeded
@@ -156,7 +156,7 @@ def _own(sentence: dict[str, Any]) -> set[Span]:
 
 
 def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> None:
-    where = f"{title(run.corpus)}, {encoder_title(run.encoder)}"
+    where = of_encoder(run.corpus, run.encoder)
     latent = [one for sentence in sentences for one in latent_of(sentence)]
     chance = random.Random(0)
     beside = [_share(sentences, lambda n, within: random_tree(n, chance, within)) for _ in range(DRAWS)]

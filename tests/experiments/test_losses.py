@@ -7,9 +7,9 @@ import torch
 
 from experiments import losses
 from experiments.counts import of_sentences, unpack
+from experiments.epochs import Trainer, epochs
 from experiments.measures import LIMITS, agreement, decodings, drawable, of_dev, of_drawn, with_thresholds
 from experiments.significance import score
-from experiments.studies.speed import Trainer, epochs
 from nestree.data import Document
 from nestree.model import NestedNER, Node
 from nestree.training.batching import Part

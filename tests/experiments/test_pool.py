@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from experiments import pool
 from experiments.pool import Job, python
@@ -49,7 +50,8 @@ def test_no_more_run_side_by_side_than_were_asked_for(tmp_path: Path) -> None:
     assert max(int((tmp_path / f"{at}.log").read_text()) for at in range(5)) <= 2
 
 
-def test_told_to_end_it_ends_what_it_began(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_end_it_ends_what_it_began(tmp_path: Path, number: signal.Signals) -> None:
     """As by `timeout`, or a machine that shuts down: nothing goes on computing unseen."""
     child = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(600)"
     code = "import sys, pathlib; from experiments.pool import Job, python, run; path = pathlib.Path(sys.argv[2]);"
@@ -61,7 +63,6 @@ def test_told_to_end_it_ends_what_it_began(tmp_path: Path) -> None:
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.01)
-    number = int(began.read_text())
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 128 + signal.SIGTERM
-    assert not psutil.pid_exists(number)
+    process.send_signal(number)
+    assert process.wait(60) == (-number if number == signal.SIGINT else 128 + number)
+    assert not psutil.pid_exists(int(began.read_text()))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments import report
+from experiments.epochs import described
 from experiments.groups import Results
 from experiments.registry import STUDIES
 from experiments.runs import Run
@@ -70,7 +71,7 @@ def everything(store: Store) -> None:
     content = {"matched": 10, "treebank_sentences": 12}
     kinds = dict(zip(names, map(brackets, (8.0, 5.0, 0.1, 15.0, 79.0)), strict=True))
     write_json(store.other_path("syntax-genia"), {**content, "trees": kinds})
-    rows = {name: speed.described([0.2, 0.3], [0.1, 0.1], 2) for name in speed.ORDER}
+    rows = {name: described([0.2, 0.3], [0.1, 0.1], 2) for name in speed.ORDER}
     machine = {"cpu": "a processor", "gpu": "a GPU"}
     known = {"machine": machine, "threads": 2, "corpus": "genia", "encoder": "minilm", "device": "cuda", "epochs": rows}
     write_json(store.other_path("speed/cuda-genia-minilm"), known)
@@ -264,10 +265,10 @@ def test_models_of_the_benchmark_of_adapting_stand_in_where_there_are_no_runs(tm
     assert re.search(
         r"\| GENIA \| MPNet-base \| TreeCRF, MBR \| [67]\d\.\d\d ± [^|]*\|[^|]*\|[^|]*\| 5 \| 10 \|", of_main
     )
-    assert "The models for GENIA, MPNet-base, were trained by `benchmarks.adapt`" in of_main
+    assert "The models for GENIA with MPNet-base were trained by `benchmarks.adapt`" in of_main
     assert further.count("| 5 adapted ones combined |") == 2
     assert "student" not in further.split("|", 1)[1]
-    assert re.search(r"GENIA, MPNet-base, against plain .* best is “5 adapted ones combined” with 9\d", further)
+    assert re.search(r"GENIA with MPNet-base, against plain .* best is “5 adapted ones combined” with 9\d", further)
 
 
 def test_steps_on_a_gpu_become_epochs(tmp_path: Path) -> None:
@@ -404,9 +405,21 @@ def test_what_matters_most_stands_on_top(written: tuple[Store, dict[str, str]]) 
     store, _ = written
     text = (store.folder / "report.md").read_text(encoding="utf-8")
     short = text.partition("## In short")[2].partition("## ")[0]
-    assert "**Trees against none** (F1, the same encoder and recipe): By the best tree" in short
-    assert "above on GENIA, MiniLM-L6 (+" in short
+    assert "**Trees against none** (F1 with the same encoder and recipe, 1 pair of corpus" in short
+    assert "by the best tree, as in the paper, better on 1 (+" in short
     assert len(short.split()) < 300
+
+
+def test_pictures_stand_on_top_too_with_all_rows_and_the_papers_numbers(written: tuple[Store, dict[str, str]]) -> None:
+    store, of = written
+    text = (store.folder / "report.md").read_text(encoding="utf-8")
+    assert "](main.svg)" in text.partition("## In short")[2].partition("## ")[0]
+    wanted = {"main": "GENIA with MiniLM-L6", "ablation-paper": "separate ends", "speed": "Masked Inside"}
+    for name, row in wanted.items():
+        drawn = (store.folder / f"{name}.svg").read_text(encoding="utf-8")
+        assert f">{row}<" in drawn, name
+        assert ">the paper<" in drawn or name == "speed", name  # which has none for GENIA
+    assert "](ablation-default.svg)" not in of["ablation"]  # one change alone: the table is enough
 
 
 def test_trees_that_are_worse_are_not_said_to_be_within_chance(tmp_path: Path) -> None:
@@ -415,8 +428,8 @@ def test_trees_that_are_worse_are_not_said_to_be_within_chance(tmp_path: Path) -
     synthetic.put(store, 0.8, Run("genia", "minilm", changes=(("loss", "local"),)))
     report.write(store)
     short = (tmp_path / "report.md").read_text(encoding="utf-8").partition("## In short")[2].partition("## ")[0]
-    assert "below on GENIA, MiniLM-L6 (−" in short
-    assert "beyond chance" not in short
+    assert "by MBR, better on none, worse on 1 (−" in short
+    assert "not different beyond chance on none" in short
 
 
 def test_one_seed_is_not_a_plain_yes(tmp_path: Path) -> None:
@@ -434,10 +447,10 @@ def test_all_annotated_is_one_run_for_masked_and_negative() -> None:
 
 def test_an_epoch_is_extrapolated_by_the_ratio_on_the_same_batches() -> None:
     base = [1.0, 2.0, 1.0, 2.0]
-    found = speed.described([10.0, 20.0], base, 4)
+    found = described([10.0, 20.0], base, 4)
     assert found["epoch_seconds"] == 60.0
     assert found["extrapolated"]
-    whole = speed.described(base, base, 4)
+    whole = described(base, base, 4)
     assert (whole["epoch_seconds"], whole["extrapolated"]) == (6.0, False)
 
 
