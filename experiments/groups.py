@@ -70,8 +70,13 @@ class Group:
 
     def part_text(self, kind: str, part: str) -> str:
         """Mean ± standard deviation of F1 of a part of a breakdown, or nothing."""
+        values = self.part_values(kind, part)
+        return spread(values) if values else ""
+
+    def part_values(self, kind: str, part: str) -> list[float]:
+        """F1 of a part of a breakdown of each seed, in percent; nothing if one was not measured so."""
         parts = [self.scores(result).get("breakdowns", {}).get(kind, {}).get(part) for result in self.results]
-        return spread([100 * float(one["f1"]) for one in parts]) if all(parts) else ""
+        return [100 * float(one["f1"]) for one in parts] if all(parts) else []
 
     def label_values(self, label: str, measure: str = "f1") -> list[float]:
         """A measure of a label, of each seed, in percent."""

@@ -58,19 +58,18 @@ def line(axis: Any, xs: list[float], values: list[list[float]], name: str, at: i
     axis.errorbar(xs, means, yerr=spreads, label=name, **{**settings, **style})
 
 
-def latent_labels(path: Path, groups: Mapping[int, Group], theirs: Mapping[str, PRF], labels: int) -> str:
+def latent_labels(path: Path, groups: Mapping[int, Group], theirs: Mapping[int, PRF], name_of_theirs: str) -> str:
     """Precision, recall and F1 against the number of latent labels; the paper's in a panel of their own."""
     drawn, axes = figure(8.4, 3.6, panels=2)
     axes[1].sharey(axes[0])
     numbers = [float(one) for one in groups]
-    known = {latent_number(key, labels): value for key, value in theirs.items()}
     for at, (measure, name) in enumerate((("precision", "P"), ("recall", "R"), ("f1", "F1"))):
         line(axes[0], numbers, [group.values(measure) for group in groups.values()], name, at)
-        if known:
-            line(axes[1], sorted(known), [[getattr(known[one], measure)] for one in sorted(known)], name, at)
+        if theirs:
+            line(axes[1], sorted(theirs), [[getattr(theirs[one], measure)] for one in sorted(theirs)], name, at)
     panels: tuple[tuple[str, list[float]], ...] = (
         ("here, dev", numbers),
-        ("the paper, test", [float(one) for one in sorted(known)]),
+        (f"the paper, {name_of_theirs}, test", [float(one) for one in sorted(theirs)]),
     )
     for axis, (title, ticks) in zip(axes, panels, strict=True):
         axis.set_xscale("log", base=2)
@@ -80,13 +79,6 @@ def latent_labels(path: Path, groups: Mapping[int, Group], theirs: Mapping[str, 
         axis.set_visible(bool(ticks))
     axes[0].legend(frameon=False, fontsize=8, ncols=3)
     return save(drawn, path)
-
-
-def latent_number(name: str, labels: int) -> int:
-    """What the paper's row "2 × label size" is as a number."""
-    if name.isdigit():
-        return int(name)
-    return labels * (int(name.split()[0]) if name[0].isdigit() else 1)
 
 
 def lines(

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from experiments.corpora import title
+from experiments.corpora import of_encoder, title
 from experiments.groups import Results
 from experiments.markdown import listed, table
 from experiments.registry import STUDIES
@@ -19,19 +19,23 @@ INTRODUCTION = """\
 Tan, Chen, Huang and Huang, AAAI 2021), run again with nestree on open data: every table and figure of the paper that \
 open corpora and encoders allow, beside the paper's own numbers, and one step further on each.
 
-The paper's corpora ACE2004 and ACE2005 are not open; LitBank, fiction annotated with the ACE types, stands in \
-for them, and GermEval 2014 is added. The copies of the corpora used here have no test part: **our numbers are on dev \
+The paper's corpora ACE2004 and ACE2005 are not open; LitBank (Bamman, Popat and Shen 2019), fiction annotated with \
+six of the seven ACE types, stands in for them, and GermEval 2014 (Benikova et al. 2014), German news, is added. The \
+copies of the corpora used here have no test part: **our numbers are on dev \
 sets, the paper's on test sets, with other encoders** (on ACE a larger one, on GENIA one that was pretrained on \
 biomedical text). They stand beside each other to compare what changes what, not to compare levels. The best epoch is \
 chosen on the same dev set, by each model's own decoding; where a model is decoded in another way too, it is the model \
 of that same epoch, which may be a disadvantage to the other way.
 
+Encoders: *MiniLM-L6* is all-MiniLM-L6-v2 (6 layers, 22.7 million parameters), *MPNet-base* is all-mpnet-base-v2 (12 \
+layers, 109 million). Both are uncased and were made for English sentences; on GermEval they read German all the same, \
+so that its level says little.
+
 Tables, figures and sentences are written by `python -m experiments report` from the JSON files beside this page and, \
 where it says so, of `benchmarks/results`; notes on how runs came about, marked as such, were written by hand. \
 Differences come with 95% intervals over sentences and seeds (`experiments/significance.py`); **†** marks those where \
-one side has a single seed: such an interval knows of sentences alone, and is too narrow. With two or three seeds it \
-is rather too narrow still. p values are of single comparisons, but for `ablation`, which corrects them for their \
-number: a difference of p = 0.03 here can be one of 0.2 there.
+one side has a single seed: such an interval knows of sentences alone, and is too narrow. p values are of single \
+comparisons, but for `ablation`, which corrects them for the number of rows in a table; intervals are never corrected.
 
 Words used throughout: *the best tree* is the paper's decoding (CKY, also called MAP); *MBR*, minimum Bayes risk, is \
 nestree's, which keeps the entities that are more probable than not; *PN* is potential normalisation."""
@@ -112,11 +116,18 @@ def _provenance(results: Results) -> list[str]:
         "A copy of an encoder has another fingerprint if its weights are in half precision, or its files were written "
         "by another program.",
     ]
-    short = sorted({f"{run.corpus}, {run.encoder}, {run.kind}" for run, _ in runs if _has_other_epochs(run)})
+    short = sorted(
+        {
+            f"{of_encoder(run.corpus, run.encoder)}, {'local' if dict(run.changes).get('loss') else 'TreeCRF'} "
+            f"({dict(run.changes)['epochs']})"
+            for run, _ in runs
+            if _has_other_epochs(run)
+        }
+    )
     if short:
         parts.append(
-            f"**Other numbers of epochs:** {len(short)} kinds of runs have other ones than their experiment asks for "
-            f"({'; '.join(short[:3])}{'; ...' if len(short) > 3 else ''}): compare them with each other alone."
+            f"**Other numbers of epochs** than their experiment asks for have {'; '.join(short)}. They are compared "
+            "with each other alone, and stand in a table only where there are none with the usual number."
         )
     return parts
 

@@ -136,9 +136,9 @@ def _labels_or_spans(found: Section, where: str, errors: ErrorTable) -> None:
     theirs = _paper_shares()
     found.judge(
         "it is their labels that are more difficult to predict",
-        f"of what is missed, {sum(theirs):.0f}% are nodes with another label or none (ACE2005)",
+        f"of what is missed, {sum(theirs):.0f}% are nodes with another label or without an entity label (ACE2005)",
         f"{where}: {own + latent:.0f}%",
-        "yes" if own + latent > 55 else "no" if own + latent < 45 else "half and half",
+        "yes" if own + latent > 55 else "no" if own + latent < 45 else "about half",
     )
 
 

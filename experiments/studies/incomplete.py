@@ -85,14 +85,15 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
     found.add(f"### {where}: dev F1", table(["kept", *shown], rows))
     drawn = groups | {name: by for name, by in shown.items() if name == "missing as negative, best tree"}
     series = {way: {100 * share: group.values("f1") for share, group in one.items()} for way, one in drawn.items()}
-    picture = plots.lines(
-        found.folder / f"incomplete-{corpus}-{encoder}.svg",
-        series,
-        "percent of the annotations kept",
-        "dev F1",
-        closer=tuple(way for way in CLOSER if way in series),
-    )
-    found.add(f"![F1 against the share of annotations kept, by MBR unless it says otherwise]({picture})")
+    if len(rows) > 2:
+        picture = plots.lines(
+            found.folder / f"incomplete-{corpus}-{encoder}.svg",
+            series,
+            "percent of the annotations kept",
+            "dev F1",
+            closer=tuple(way for way in CLOSER if way in series),
+        )
+        found.add(f"![F1 against the share of annotations kept, by MBR unless it says otherwise]({picture})")
     groups = {way: {share: _better(group) for share, group in by.items()} for way, by in groups.items()}
     masked = groups.get("masked", {})
     for other in [way for way in groups if way != "masked"]:

@@ -7,7 +7,7 @@ from typing import Any
 from experiments import plots, significance
 from experiments.corpora import epochs, of_encoder
 from experiments.groups import Group, Results
-from experiments.markdown import p_text, signed, table
+from experiments.markdown import listed, p_text, signed, table
 from experiments.measures import TUNED
 from experiments.planning import Plan, Request, joined, planned, seeded
 from experiments.runs import Run
@@ -76,14 +76,17 @@ def _one_corpus(
     found: Section, corpus: str, encoder: str, groups: dict[str, dict[float, Group]], both: list[float]
 ) -> None:
     where = of_encoder(corpus, encoder)
-    rows, told, gaps = [], [], {}
+    rows, told, gaps, fragile = [], [], {}, list[str]()
     for share in both:
         tree, local = groups["TreeCRF"][share], groups["local"][share]
         difference = tree.better_than(local)
         gaps[share] = difference
         sentences = round(sum(one["data"]["train"]["sentences"] for one in tree.results) / len(tree.results))
         row = [f"{100 * share:g}%", f"{sentences:,}", str(tree.epochs), tree.text(), local.text()]
-        without = signed(significance.without_one(local.counts, tree.counts))
+        less_one = significance.without_one(local.counts, tree.counts)
+        without = signed(less_one)
+        if abs(less_one) < abs(difference.value) / 2:
+            fragile.append(f"{signed(difference.value)} at {100 * share:g}% ({without} without it)")
         others = [_best_tree(tree, local), _tuned(tree, local)]
         rows.append([*row, str(difference), p_text(difference.p), without, *others, _seeds(tree, local)])
         if difference.significant:
@@ -92,7 +95,7 @@ def _one_corpus(
         "Small shares get more passes over their data, both models the same; shares of one seed are nested. The "
         "TreeCRF is decoded by MBR. One sentence can weigh much (a very long one that a model fills with entities), so "
         "Δ is also given without the sentence that changes it most (*less one*); with the *best tree* in place of MBR; "
-        "and with a threshold for the local model, *tuned* as in `main`, for the seeds where that was measured."
+        "and with a threshold for the local model, *tuned* as in `main`, of the seeds where that was measured."
     )
     head = [*HEAD, "Δ", "", "Δ less one", "Δ, best tree", "Δ, local tuned", "seeds"]
     found.add(f"### {where}: dev F1", table(head, rows))
@@ -107,6 +110,8 @@ def _one_corpus(
     found.find(
         f"{where}: the gap between TreeCRF and local model is {real}; it is {shape} with {100 * least:g}% of the "
         f"data ({signed(gaps[least].value)}) than with {100 * most:g}% ({signed(gaps[most].value)})."
+        + f" One sentence makes more than half of {listed(fragile)}."
+        * bool(fragile)
     )
     found.sum_up(
         "**Little data** (F1 that trees are worth, by MBR)",
@@ -120,8 +125,11 @@ def _best_tree(tree: Group, local: Group) -> str:
 
 
 def _tuned(tree: Group, local: Group) -> str:
+    """A seed chooses the sentences, so that models of the same seeds are compared."""
     with_threshold = local.measured(TUNED)
-    return str(tree.better_than(with_threshold)) if with_threshold else ""
+    seeds = {run.seed for run, _ in with_threshold.runs} if with_threshold else set()
+    same = Group(tuple(one for one in tree.runs if one[0].seed in seeds))
+    return str(same.better_than(with_threshold)) if with_threshold and same.runs else ""
 
 
 def _seeds(tree: Group, local: Group) -> str:

@@ -51,7 +51,8 @@ def section(results: Results, found: Section) -> None:
     for corpus, parts in corpora.items():
         for part, counted in parts.items():
             head.append(f"{title(corpus)} {part}")
-            columns.append([number(round(counted[row], 2)) for row in (*ROWS, *MORE)] + [str(len(counted["labels"]))])
+            cells = [_cell(row, counted[row]) for row in (*ROWS, *MORE)]
+            columns.append([*cells, str(len(counted["labels"]))])
             theirs = paper.STATISTICS.get(corpus, {}).get(part)
             if theirs:
                 head.append("*paper*")
@@ -64,6 +65,11 @@ def section(results: Results, found: Section) -> None:
     names = [*ROWS.values(), *MORE.values(), "labels"]
     rows = [[name, *(column[at] for column in columns)] for at, name in enumerate(names)]
     found.add(table(head, rows), *_comparison(corpora), *_nesting(corpora))
+
+
+def _cell(row: str, value: float) -> str:
+    """Averages have two digits behind the point, whatever they are."""
+    return f"{value:.2f}" if isinstance(value, float) else number(value)
 
 
 def _comparison(corpora: dict[str, Any]) -> list[str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 import random
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.brackets import Span, nontrivial, random_tree, right_branching_around
 from experiments.corpora import of_encoder
 from experiments.groups import Results
-from experiments.markdown import p_text, table
+from experiments.markdown import signed, table
 from experiments.planning import TREES, Plan, Request, joined, planned, seeded
 from experiments.runs import Run
 from experiments.significance import LEVEL, RESAMPLES
@@ -42,6 +41,12 @@ TRAILING = frozenset([*")]}%'\"", "''", "”", "’", "»", "“"])
 """Signs that a constituent may end in; no others."""
 CLOSING = frozenset([*".?!"])
 """What ends a sentence. It belongs to no phrase, and is left out, as is usual where trees are compared."""
+
+
+Maker = Callable[[int, list[Span]], set[Span]]
+"""Makes a tree of so many words around some entities."""
+Counted = NDArray[np.int64]
+"""Of each sentence, how many latent constituents are sound, and how many there are. Shape: ``[sentence, 2]``."""
 
 
 class Latent(NamedTuple):
@@ -96,15 +101,10 @@ def latent_of(sentence: dict[str, Any]) -> list[Latent]:
     ]
 
 
-def around(sentence: dict[str, Any], make: Callable[[int, list[Span]], set[Span]]) -> set[Span]:
+def around(sentence: dict[str, Any], make: Maker) -> set[Span]:
     """The latent constituents of another tree around the same entities."""
     entities = sorted({(start, end) for start, end, label, _ in sentence["nodes"] if label is not None})
     return latent_spans(sentence, make(len(sentence["words"]), entities))
-
-
-def _share(sentences: list[dict[str, Any]], make: Callable[[int, list[Span]], set[Span]]) -> float:
-    """Of the latent constituents of other trees around the same entities, how many are sound, in percent."""
-    return _percent([sound(one["words"][start:end]) for one in sentences for start, end in around(one, make)])
 
 
 def section(results: Results, found: Section) -> None:
@@ -126,28 +126,37 @@ def section(results: Results, found: Section) -> None:
         "out. Most "
         "phrases pass, and much that is no phrase; `syntax` compares with gold trees. What the criterion is worth is "
         "seen by other trees around the same entities: random ones, and right-branching ones, which split every span "
-        "as far to the left as they can.",
+        "as far to the left as they can. These are 20 sentences and the first seed of each model; intervals are over "
+        "sentences.",
     )
     for run, result in drawn:
         _one_corpus(found, run, result[TREES])
 
 
-def _exceeds(sentences: list[dict[str, Any]], make: Callable[[int, list[Span]], set[Span]]) -> float:
-    """The lower end of the 95% interval over sentences of how much larger the share of sound constituents is.
+def _counted(spans: Iterable[Span], words: Sequence[str]) -> tuple[int, int]:
+    """How many spans are sound, and how many there are."""
+    flags = [sound(words[start:end]) for start, end in spans]
+    return sum(flags), len(flags)
 
-    Of the model's own, beside another tree's around the same entities, in points.
-    """
 
-    def counted(spans: Iterable[Span], words: Sequence[str]) -> tuple[int, int]:
-        flags = [sound(words[start:end]) for start, end in spans]
-        return sum(flags), len(flags)
+def _of_others(sentences: list[dict[str, Any]], make: Maker, draws: int = 1) -> Counted:
+    """The same of other trees around the same entities, of all draws together. Shape: ``[sentence, 2]``."""
+    return np.array([np.sum([_counted(around(one, make), one["words"]) for _ in range(draws)], 0) for one in sentences])
 
-    own = np.array([counted(_own(one), one["words"]) for one in sentences])
-    other = np.array([counted(around(one, make), one["words"]) for one in sentences])
-    chosen = np.random.default_rng(0).integers(0, len(sentences), (RESAMPLES, len(sentences)))
+
+def _percent(counted: Counted) -> float:
+    """The share of sound constituents, in percent."""
+    sound_ones, all_ones = counted.sum(0)
+    return 100 * float(sound_ones) / max(1.0, float(all_ones))
+
+
+def _above(own: Counted, other: Counted) -> tuple[float, float]:
+    """How much larger the first share is, in points: the 95% interval over sentences."""
+    chosen = np.random.default_rng(0).integers(0, len(own), (RESAMPLES, len(own)))
     shares = [one[chosen].sum(1) for one in (own, other)]
     drawn = [one[:, 0] / np.maximum(one[:, 1], 1) for one in shares]
-    return 100 * float(np.quantile(drawn[0] - drawn[1], LEVEL / 2))
+    low, high = np.quantile(drawn[0] - drawn[1], [LEVEL / 2, 1 - LEVEL / 2])
+    return 100 * float(low), 100 * float(high)
 
 
 def _own(sentence: dict[str, Any]) -> set[Span]:
@@ -158,8 +167,6 @@ def _own(sentence: dict[str, Any]) -> set[Span]:
 def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> None:
     where = of_encoder(run.corpus, run.encoder)
     latent = [one for sentence in sentences for one in latent_of(sentence)]
-    chance = random.Random(0)
-    beside = [_share(sentences, lambda n, within: random_tree(n, chance, within)) for _ in range(DRAWS)]
     name = f"trees-{run.corpus}-{run.encoder}"
     svgs = [_svg(sentence) for sentence in sentences]
     parts: list[Part] = [Text(f"Solid: entities; dashed: latent nodes. {where}, seed {run.seed}.")]
@@ -177,43 +184,41 @@ def _one_corpus(found: Section, run: Run, sentences: list[dict[str, Any]]) -> No
     if not latent:
         found.add("There are no latent nodes of more than one word in them.")
         return
-    share, usual = _percent([one.sound for one in latent]), statistics.mean(beside)
-    above, below = (sum(map(compare, beside, [share] * DRAWS)) for compare in (operator.ge, operator.le))
-    p = min(1.0, 2 * (min(above, below) + 1) / (DRAWS + 1))
-    verdict = "as many as" if p >= LEVEL else "more than" if share > usual else "fewer than"
-    right = _share(sentences, right_branching_around)
-    same = [span in around(one, right_branching_around) for one in sentences for span in _own(one)]
-    told = p_text(p) if min(above, below) else f"p ≤ {p:.3f}"
+    chance = random.Random(0)
+    own = np.array([_counted(_own(one), one["words"]) for one in sentences])
+    at_random = _of_others(sentences, lambda words, within: random_tree(words, chance, within), DRAWS)
+    right = _of_others(sentences, right_branching_around)
+    beside_random, beside_right = _above(own, at_random), _above(own, right)
+    shared = sum(span in around(one, right_branching_around) for one in sentences for span in _own(one))
     found.find(
-        f"{where}: {share:.0f}% of the {len(latent)} latent constituents are sound, {verdict} in random trees around "
-        f"the same entities ({usual:.0f}%, {told}); right-branching trees around them have {right:.0f}%, and "
-        f"{_percent(same):.0f}% of the latent constituents are nodes of those."
+        f"{where}: {_percent(own):.0f}% of the {len(latent)} latent constituents are sound, "
+        f"{_beside(*beside_random)} in random trees around the same entities ({_percent(at_random):.0f}%; "
+        f"{_interval(*beside_random)}), {_beside(*beside_right)} in right-branching ones ({_percent(right):.0f}%; "
+        f"{_interval(*beside_right)}), and {100 * shared / len(latent):.0f}% of them are nodes of those."
     )
     found.judge(
         "latent trees hold meaningful constituents to a certain extent",
         "examples",
-        f"{where}: {share:.0f}% could be phrases; of random trees around the same entities {usual:.0f}%, of "
-        f"right-branching ones {right:.0f}%",
-        _verdict(verdict, above_right=_exceeds(sentences, right_branching_around) > 0),
+        f"{where}: {_percent(own):.0f}% are sound; of random trees around the same entities "
+        f"{_percent(at_random):.0f}%, of right-branching ones {_percent(right):.0f}%",
+        f"{'no: ' * (beside_random[1] < 0)}{_beside(*beside_random)} in random trees, {_beside(*beside_right)} in "
+        "right-branching ones",
     )
     found.add("The most probable of each kind:", _examples(latent))
 
 
-def _verdict(beside_random: str, *, above_right: bool) -> str:
-    """In words: what random trees have, and what right-branching ones."""
-    if beside_random.startswith("fewer"):
-        return "no: fewer than in random trees"
-    right = "more than in right-branching ones" if above_right else "no more than in right-branching ones"
-    return f"{beside_random} in random trees, {right}"
+def _beside(low: float, high: float) -> str:
+    """In words; as many are those of which neither is known."""
+    return "more than" if low > 0 else "fewer than" if high < 0 else "not shown to be more or fewer than"
+
+
+def _interval(low: float, high: float) -> str:
+    return f"difference {signed(low, 0)} to {signed(high, 0)} points, 95%"
 
 
 def _svg(sentence: dict[str, Any]) -> str:
     nodes = [(start, end, label, score) for start, end, label, score in sentence["nodes"]]
     return tree_svg(sentence["words"], nodes)
-
-
-def _percent(flags: Sequence[bool]) -> float:
-    return 100 * sum(flags) / max(1, len(flags))
 
 
 def _examples(latent: list[Latent]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments import report
+from experiments.counts import pack
 from experiments.epochs import described
 from experiments.groups import Results
 from experiments.registry import STUDIES
@@ -173,7 +174,7 @@ def test_tables_are_whole(written: tuple[Store, dict[str, str]]) -> None:
 def test_conclusions_follow_from_the_numbers(tmp_path: Path) -> None:
     for share, wanted in (
         (0.6, "above the local model"),
-        (0.8, "no different beyond chance"),
+        (0.8, "not different beyond chance"),
         (0.95, "below the local model"),
     ):
         store = Store(tmp_path / str(share))
@@ -229,7 +230,7 @@ def test_if_there_are_only_runs_of_another_length_they_are_shown_and_named(tmp_p
     store = Store(tmp_path)
     synthetic.put(store, 0.5, Run("demo", "minilm", changes=(("epochs", 1),)))
     assert "the demo corpus" in sections(store)["main"]
-    assert "(demo, minilm, default,epochs=1)" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "have the demo corpus with MiniLM-L6, TreeCRF (1)." in (tmp_path / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_fall_that_chance_could_do_is_not_called_a_failure_of_the_papers_claim(tmp_path: Path) -> None:
@@ -368,12 +369,43 @@ def test_trees_are_drawn_of_the_models_that_the_other_tables_show(tmp_path: Path
     assert "the gene" not in sections(store)["trees"]
 
 
-def test_trees_worse_than_random_ones_are_said_to_be() -> None:
-    assert trees._verdict("fewer than", above_right=False) == "no: fewer than in random trees"
-    assert trees._verdict("more than", above_right=False).endswith(
-        "in random trees, no more than in right-branching ones"
-    )
-    assert trees._verdict("as many as", above_right=True).endswith("in random trees, more than in right-branching ones")
+def test_trees_are_said_to_be_better_or_worse_than_others_only_beyond_chance(tmp_path: Path) -> None:
+    words = [*"abcdefghij", "."]
+    nodes = {
+        "no: fewer than in random trees": [[0, 11, None, 1.0], [0, 3, None, 0.9], [4, 7, None, 0.9]],
+        "(more than in random trees": [[0, 11, None, 1.0], [4, 10, None, 0.9], [7, 10, None, 0.9]],
+    }
+    for number, (wanted, own) in enumerate(nodes.items()):
+        ends = {3: "the", 7: "of"}  # what the first kind of tree ends its constituents in
+        text = [ends.get(at + 1, word) for at, word in enumerate(words)]
+        sentences = [{"words": text, "gold": [], "nodes": own} for _ in range(8)]
+        store = Store(tmp_path / str(number))
+        synthetic.put(store, 0.8, Run("genia", "minilm"), 1, trees=sentences)
+        report.write(store)
+        assert wanted in (store.folder / "report.md").read_text(encoding="utf-8")
+    low, high = trees._above(np.array([[1, 2], [2, 2], [0, 3]]), np.array([[1, 2], [2, 2], [0, 3]]))
+    assert low == high == 0
+    assert trees._beside(low, high) == "not shown to be more or fewer than"
+
+
+def test_a_sentence_that_makes_most_of_a_gap_is_mentioned(tmp_path: Path) -> None:
+    good = np.array([[8, 10, 10]] * 40)
+    wild = np.concatenate([good[:-1], [[8, 300, 10]]])
+    found = []
+    for counts in (good, wild):
+        result = synthetic.result(Run("litbank", "minilm"), 0.5)
+        found.append({**result["scores"]["map"], "per_sentence": pack(counts)})
+        totals = counts.sum(0)
+        found[-1]["micro"] = {"f1": 2 * totals[0] / (totals[1] + totals[2]), "precision": 0.5, "recall": 0.5}
+    store = Store(tmp_path)
+    for share in (0.1, 1.0):
+        for loss, scores in zip(("", "local"), found, strict=True):
+            changes = learning_curve.changes_at("litbank", share, {"loss": loss} if loss else {})
+            run = Run("litbank", "minilm", changes=tuple(changes.items()), sentences=share)
+            result = synthetic.result(run, 0.5)
+            result["scores"] = {"decoding": "map", "map": scores}
+            write_json(store.path(run), result)
+    assert "One sentence makes more than half of +" in sections(store)["learning-curve"]
 
 
 def test_what_counts_as_negative_is_compared_with_its_better_decoding(tmp_path: Path) -> None:

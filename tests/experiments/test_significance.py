@@ -83,3 +83,20 @@ def test_the_sentence_that_matters_most_can_be_left_out() -> None:
     assert without_one([wild], [good]) == pytest.approx(0.0)
     assert compared([wild], [good]).single
     assert not compared([wild] * 2, [good] * 2).single
+
+
+def test_two_seeds_are_known_to_vary_more_than_drawing_them_shows() -> None:
+    """Means of two drawn seeds have half the variance that means of two new ones have."""
+
+    def everywhere(percent: int) -> np.ndarray:
+        return np.tile([percent, 100, 100], (300, 1))
+
+    found = compared([everywhere(50)] * 2, [everywhere(60), everywhere(80)])
+    assert found.value == pytest.approx(20)
+    assert (found.low, found.high) == pytest.approx((20 - 10 * 2**0.5, 20 + 10 * 2**0.5))
+
+
+def test_the_other_way_round_a_difference_has_the_other_sign_and_no_other_interval() -> None:
+    one, other = [system(0.6, seed) for seed in range(3)], [system(0.65, seed + 9) for seed in range(5)]
+    there, back = compared(one, other), compared(other, one)
+    assert (back.value, back.low, back.high, back.p) == pytest.approx((-there.value, -there.high, -there.low, there.p))
