@@ -75,6 +75,8 @@ def test_the_card_says_on_what_and_nothing_of_the_text(tmp_path: Path) -> None:
     assert known is not None
     assert known["sentences"] == 60
     assert adaptation_of(str(tmp_path / "encoder")) is None
+    assert "base_model" not in card  # of a folder; on the hub, something else may have its name
+    assert "huggingface.co" not in card
 
 
 def test_little_text_is_said(tmp_path: Path) -> None:
@@ -189,6 +191,24 @@ def test_a_folder_that_is_taken(tmp_path: Path) -> None:
         run(tmp_path, "encoder", force=True)
 
 
+def test_another_encoder_in_its_place_does_not_go_on(tmp_path: Path) -> None:
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=Told(after=5, do=interrupt))
+    model = AutoModel.from_pretrained(tmp_path / "encoder")
+    before = (tmp_path / "encoder" / "model.safetensors").read_bytes()
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight.add_(1.0)
+    model.save_pretrained(tmp_path / "encoder")
+    with pytest.raises(TrainingError, match="encoder is not what it was when the adaptation here began"):
+        run(tmp_path, resume=True)
+    (tmp_path / "encoder" / "model.safetensors").write_bytes(before)
+    run(tmp_path, resume=True)
+    assert (tmp_path / "adapted" / "config.json").exists()
+
+
 def test_the_encoder_is_looked_at_before_text_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,6 +220,9 @@ def test_the_encoder_is_looked_at_before_text_is_read(
         assert main(["adapt", str(tmp_path / name), text, "--output", str(tmp_path / "out")]) == 2
         assert what in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+    command = ["adapt", str(encoder(tmp_path / "encoder")), text, "--output", f"{text}/out"]
+    assert main(command) == 2
+    assert "out cannot be made" in capsys.readouterr().err
 
 
 def test_what_never_came_to_begin_does_not_stand_in_the_way(tmp_path: Path) -> None:

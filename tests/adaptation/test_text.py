@@ -140,6 +140,16 @@ def test_texts_beside_a_corpus_are_read_too(tmp_path: Path) -> None:
     found = read_text([tmp_path / "mixed"], Splitter())
     assert found.sentences == alone[0].sentences + alone[1].sentences
     assert found.files[0]["format"] == "jsonl and text"
+    (tmp_path / "mixed" / "letter.md").write_text("Dear u x.\n")
+    again = read_text([tmp_path / "mixed"], Splitter())
+    assert again.sentences == found.sentences
+    assert [Path(note.place).name for note in again.report] == ["letter.md"]
+
+
+def test_texts_in_folders_within_a_folder_are_read(tmp_path: Path) -> None:
+    (tmp_path / "all" / "letters").mkdir(parents=True)
+    text = text_file(tmp_path / "all" / "letters" / "one.txt")
+    assert read_text([tmp_path / "all"], Splitter()).sentences == read_text([text], Splitter()).sentences
 
 
 def test_texts_are_texts_beside_corpora_of_a_named_format(tmp_path: Path) -> None:
@@ -215,5 +225,7 @@ def test_archives_and_options_that_nothing_knows_are_refused(
     assert main([*start, str(tmp_path / "all.tar.gz")]) == 2
     assert "archives of this kind are not read. Unpack it" in capsys.readouterr().err
     assert main([*start, str(text_file(tmp_path / "text.txt")), "--set", "x=y"]) == 2
-    assert "--set x: none of the texts has a format with this option" in capsys.readouterr().err
+    assert "--set x: none of the texts has a format with this option. Plain text has no options." in (
+        capsys.readouterr().err
+    )
     assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import string
 from dataclasses import replace
@@ -70,10 +71,31 @@ def trees(model: NestedNER) -> list[list[tuple[Any, ...]]]:
     ]
 
 
+def almost(model: NestedNER) -> NestedNER:
+    """A copy with other weights for a piece that no text here has."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        other.encoder.model.get_input_embeddings().weight[0].add_(1.0)
+    return other
+
+
+def test_a_model_does_not_count_twice(tmp_path: Path) -> None:
+    one, two = member(tmp_path, 1), member(tmp_path, 2)
+    warm = copy.deepcopy(one)
+    warm.config = replace(warm.config, temperature=2.0)  # calibrated, and the same model still
+    for models, said in (
+        ([one, one], "members 1 and 2 are the same"),
+        ([one, two, warm], "members 1 and 3 are the same"),
+        ([NestedNER.ensemble([one, two]), one], "members 1 and 3 are the same"),
+    ):
+        with pytest.raises(ModelError, match=said):
+            NestedNER.ensemble(models)
+
+
 @pytest.mark.parametrize("settings", [{"gain": 2.0}, {"latent_labels": 3, "decoding": "mbr"}, {"loss": "local"}])
 def test_a_model_with_itself_is_that_model(tmp_path: Path, settings: dict[str, Any]) -> None:
     model = member(tmp_path, 1, **settings)
-    both = NestedNER.ensemble([model, model])
+    both = NestedNER.ensemble([model, almost(model)])
     assert found(both) == found(model)
     assert found(both, threshold=0.1) == found(model, threshold=0.1)
     if "loss" not in settings:
@@ -146,11 +168,14 @@ def test_saved_and_loaded_it_finds_the_same(tmp_path: Path) -> None:
     assert again.metrics["dev"]["micro"]["f1"] == 0.5
     card = (tmp_path / "both" / "README.md").read_text()
     assert "| combined | potentials |" in card
+    assert "These are 2 models together" in card
+    assert "| members.2.encoder |" in card
+    assert "{" not in card.partition("## Training")[2].partition("## ")[0]
     assert not list((tmp_path / "both").rglob("*.bin"))
     again.config = replace(again.config, temperature=0.9)
     again.save_pretrained(tmp_path / "both")  # over itself, as after calibration
     assert NestedNER.from_pretrained(tmp_path / "both").config.temperature == 0.9
-    NestedNER.ensemble([member(tmp_path, 4)] * 3).save_pretrained(tmp_path / "both")
+    NestedNER.ensemble([member(tmp_path, seed) for seed in (4, 5, 6)]).save_pretrained(tmp_path / "both")
     assert len(list((tmp_path / "both" / "members").iterdir())) == 3
 
 

@@ -407,6 +407,9 @@ def test_where_the_encoder_was_is_not_told(ner: NestedNER, monkeypatch: pytest.M
     monkeypatch.setattr(ner, "config", replace(ner.config, encoder="/home/anna/my-bert"))
     with served(ner) as client:
         assert client.get("/v1/model").json()["encoder"] == "my-bert"
+    monkeypatch.setattr(ner, "config", replace(ner.config, encoder="/home/anna/my-bert, /home/anna/other"))  # combined
+    with served(ner) as client:
+        assert client.get("/v1/model").json()["encoder"] == "my-bert, other"
 
 
 def test_an_exported_model_is_served_too(ner: NestedNER, tmp_path: Path) -> None:

@@ -206,7 +206,11 @@ def test_teachers_that_do_not_go_together_leave_everything_as_it_was(
     data = corpus_file(tmp_path / "train.jsonl")
     flags = ["--train", str(data), "--dev", str(data), "--device", "cpu", "--force", "--output", str(folder / "before")]
     assert main(["distil", str(folder / "teacher-0"), str(tmp_path / "other"), *flags]) == 2
-    assert "words = 'whitespace', and the first with 'punctuation'" in capsys.readouterr().err
+    assert "words = 'whitespace', and the student would be with 'punctuation'. Add --words" in capsys.readouterr().err
+    other.config = replace(other.config, splitter=Splitter(sentences="lines"))
+    other.save_pretrained(tmp_path / "other")
+    assert main(["distil", str(folder / "teacher-0"), str(tmp_path / "other"), *flags]) == 2
+    assert "sentences = 'lines', and the first with 'sentencex'" in capsys.readouterr().err
     NestedNER.ensemble([folder / "teacher-0", folder / "teacher-1"]).save_pretrained(tmp_path / "both")
     assert main(["distil", str(tmp_path / "both"), str(folder / "teacher-1"), *flags]) == 2
     assert "hold the same model, which would count twice" in capsys.readouterr().err
@@ -251,6 +255,12 @@ def test_the_command_stopped_and_resumed_ends_with_the_same_weights(folder: Path
     assert "is kept in" not in said  # what the teachers said is there still
     one, two = ((folder / name / "model.safetensors").read_bytes() for name in ("whole", "stopped"))
     assert one == two
+    teacher = folder / "teacher-1"
+    teacher.rename(folder / "elsewhere")  # nobody needs it any more
+    status, said = finish(start(short))
+    (folder / "elsewhere").rename(teacher)
+    assert status == 0, said
+    assert "nothing is left to do" in said
 
 
 def test_what_is_wrong_is_said(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ def about(encoder: str, model: MaskedEncoder, text: Text, prepared: Prepared, ac
     """What there is to know of encoder, text and machine."""
     return {
         "encoder": base_model(encoder) or Path(encoder).resolve().name,
+        "base_model": base_model(encoder),
         "encoder_fingerprint": encoder_fingerprint(folder_of(encoder)),
         "head": "pretrained" if model.pretrained else "new",
         "text": text_about(text),

@@ -16,7 +16,7 @@ from typing import Any
 
 from nestree.adaptation.config import MAY_CHANGE, AdaptConfig
 from nestree.encoders import ADAPTATION
-from nestree.model.card import MARKER, base_model, table
+from nestree.model.card import MARKER, table
 from nestree.modes import as_usual
 from nestree.settings import read_settings
 from nestree.training.errors import TrainingError
@@ -59,13 +59,25 @@ class AdaptFolder(RunFiles):
         """The settings of what was begun here."""
         return AdaptConfig().updated(read_settings(self._config), str(self._config))
 
-    def check_same(self, encoder: str, config: AdaptConfig, fingerprint: str) -> None:
-        """Refuses to go on with another encoder, other settings or other text."""
+    def check_same(self, encoder: str, config: AdaptConfig, fingerprint: str, of_encoder: str | None = None) -> None:
+        """Refuses to go on with another encoder, other settings or other text.
+
+        Args:
+            encoder: its name or folder.
+            config: all settings.
+            fingerprint: of the text.
+            of_encoder: the fingerprint of the encoder; left out where nothing is done with it any more.
+        """
         self.check_settings(self.config().as_dict(), config.as_dict(), MAY_CHANGE)
         run = self.run
         if run["encoder"] != resolved(encoder):
             raise TrainingError(
                 f"{self.path}: what was begun here adapts {run['encoder']}, not {encoder}; --force begins anew."
+            )
+        if of_encoder and run.get("encoder_fingerprint", of_encoder) != of_encoder:
+            raise TrainingError(
+                f"{self.path}: {encoder} is not what it was when the adaptation here began; its files have changed. "
+                "Put them back, or begin anew with --force."
             )
         if run["text"]["fingerprint"] != fingerprint:
             raise TrainingError(
@@ -110,7 +122,7 @@ def encoder_fingerprint(folder: Path) -> str:
 
 def card(name: str, result: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """The text of a README.md."""
-    known = base_model(result["encoder"])
+    known = result.get("base_model")
     front = ["library_name: transformers", "tags: [nestree, domain-adaptation, fill-mask]"]
     front += [f"base_model: {known}"] if known else []
     encoder = f"[{known}](https://huggingface.co/{known})" if known else f"`{Path(result['encoder']).name}`"

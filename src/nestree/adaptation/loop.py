@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nestree.adaptation.about import about, announced, text_about
 from nestree.adaptation.config import AdaptConfig, budget_for
-from nestree.adaptation.folder import AdaptFolder, card
+from nestree.adaptation.folder import AdaptFolder, card, encoder_fingerprint
 from nestree.adaptation.head import load_masked
 from nestree.adaptation.pace import Pace
 from nestree.adaptation.prepared import prepare
@@ -23,7 +23,7 @@ from nestree.adaptation.progress import AdaptProgress, RoundResult, SilentProgre
 from nestree.adaptation.state import AdaptResult, State, perplexity
 from nestree.adaptation.steps import Learner, Step, Steps, diverged
 from nestree.adaptation.text import Text
-from nestree.model.encoder import limit_of
+from nestree.model.encoder import folder_of, limit_of
 from nestree.model.pieces import Pieces
 from nestree.training import checkpoints, machine
 from nestree.training.errors import TrainingError
@@ -220,7 +220,8 @@ class Adapter:
         if not self.first:
             return
         if resume and self.folder.begun:
-            self.folder.check_same(self.encoder, self.config, self.text.fingerprint)
+            own = encoder_fingerprint(folder_of(self.encoder))
+            self.folder.check_same(self.encoder, self.config, self.text.fingerprint, own)
         else:
             self.folder.check_place(self.encoder, force=force)
         self.folder.check_writable()
@@ -257,8 +258,9 @@ class Adapter:
         if self.first and not (resume and self.folder.begun):
             if force:
                 self.folder.replace()
-            about_text = {"text": text_about(self.text), "source": dict(self.text.source)}
-            self.folder.begin(self.encoder, self.config, about_text)
+            own = encoder_fingerprint(folder_of(self.encoder))
+            of_text = {"text": text_about(self.text), "source": dict(self.text.source)}
+            self.folder.begin(self.encoder, self.config, {"encoder_fingerprint": own, **of_text})
         if self.first:
             self.folder.clean()
         self.accelerator.wait_for_everyone()

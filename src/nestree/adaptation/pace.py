@@ -70,5 +70,5 @@ class Pace:
         one = left / max(1, self._total - step) * self._in_epoch
         return (
             f"on this machine all passes take about {clock(left)}, one pass about {clock(one)} "
-            f"({self._pieces / seconds:,.0f} pieces/s); fewer: --epochs N"
+            f"({self._pieces / seconds:,.0f} pieces/s); the setting epochs makes them fewer"
         )

@@ -84,7 +84,7 @@ def held_out_sentences(sentences: Sequence[Sequence[str]], share: float, seed: i
     if len(known) < 2:
         raise DataError(
             "adaptation needs two different sentences at least, one to learn from and one to hold out",
-            advice="Name more text.",
+            advice="Name more text; or, if this is more than one sentence, split it otherwise (--sentences lines).",
         )
     limit = min(share if share > known[0] else known[1], known[-1])  # one of each side at least
     return [value < limit for value in values]

@@ -147,20 +147,29 @@ def _documents(
         except UnknownFormatError as error:
             texts = text_files(path) if path.is_dir() else []
             if texts:
-                for other in text_files(path, every=True):
-                    if other not in texts:
-                        report.note("other file", str(other), "it is neither text nor a known format", "not read")
+                _note_others(path, texts, report)
                 return TEXT, (document for one in texts for document in _of_text(one))
+            if path.is_dir() and not text_files(path, every=True):
+                raise
             advice = "Is it plain text? Then use --text (of nestree train: --adapt-text)"
             raise DataError(f"{error} {advice}") from None
         form = get(format_name)
         beside = _texts_beside(path, form)
         if beside:
             corpora = files_of(path, form, Report())
+            _note_others(path, [*corpora, *beside], report)
             found = (document for one in corpora for document in _corpus(one, form, options, report))
             return f"{form.name} and {TEXT}", chain(found, (document for one in beside for document in _of_text(one)))
     form = get(format_name)
     return form.name, _corpus(path, form, options, report)
+
+
+def _note_others(folder: Path, read_ones: Sequence[Path], report: Report) -> None:
+    """Notes what is in a folder and below it, and is not read."""
+    known = set(read_ones)
+    for other in text_files(folder, every=True):
+        if other not in known:
+            report.note("other file", str(other), "it is neither text nor of the format that is read", "not read")
 
 
 def _corpus(path: Path, form: Format, options: Mapping[str, str], report: Report) -> Iterator[Document]:

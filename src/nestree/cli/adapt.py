@@ -80,8 +80,11 @@ def _adapt(options: argparse.Namespace) -> int:
         how |= {"format_name": options.format, "options": common.pairs(options.set), "plain": options.plain}
     if not begun:
         check_encoder(encoder)  # before text is read, which can take long
-    text = read(how, config)
-    _check_options(text, common.pairs(options.set))
+    with folder.only_if_it_begins():
+        if not begun:
+            folder.check_writable()
+        text = read(how, config)
+        _check_options(text, common.pairs(options.set))
     run_adaptation(encoder, text, options.output, config, resume=options.resume, force=options.force)
     return 0
 
@@ -96,7 +99,8 @@ def _check_options(text: Text, given: dict[str, str]) -> None:
     for name in given:
         if name not in known:
             what = f"--set {name}: none of the texts has a format with this option"
-            raise DataError(what, advice=f"Known are {', '.join(sorted(known)) or 'none for plain text'}.")
+            advice = f"Known are {', '.join(sorted(known))}." if known else "Plain text has no options."
+            raise DataError(what, advice=advice)
 
 
 def read(how: dict[str, Any], config: AdaptConfig) -> Text:
@@ -126,7 +130,7 @@ def run_adaptation(
             f"held out: perplexity {result.before:,.2f} before, {result.after:,.2f} after ({result.seconds:,.0f} s); "
             f"the encoder is in {output}"
         )
-    if is_first_process() and alone:
+    if is_first_process() and alone and result.round:
         common.say(f"next: nestree train TRAIN --dev DEV --encoder {output} --output RUN")
     return result
 

@@ -58,7 +58,7 @@ def add_commands(commands: Any, *, settings: bool) -> None:
 
 def _distil(options: argparse.Namespace) -> int:
     from nestree.training import train
-    from nestree.training.distillation import Distillation
+    from nestree.training.distillation import Distillation, check_reads_alike
     from nestree.training.folder import RunFolder
     from nestree.training.machine import is_first_process
 
@@ -73,6 +73,10 @@ def _distil(options: argparse.Namespace) -> int:
     if begun and "objective" not in folder.run:
         advice = f"Go on with `nestree train --output {options.output} --resume`."
         raise DataError("this run is no distillation", path=options.output, advice=advice)
+    if begun and not options.inputs and (found := folder.finished()):
+        common.say(f"{options.output}: this run is finished; nothing is left to do")
+        say_result(found, options.output)
+        return 0
     known = folder.run.get("objective", {}) if begun else {}
     for path in options.inputs:
         _check_input(path)
@@ -89,6 +93,8 @@ def _distil(options: argparse.Namespace) -> int:
     own, config = _settings(options, known)
     if config.loss != "treecrf":
         raise DataError("a student has trees: loss = treecrf", advice="Leave --loss out.")
+    for path in teachers:
+        check_reads_alike(path, config)
     corpus = corpus_of(options, config, "--train", "distil")
     raw, source = _raw(options, config, known)
     objective = Distillation(teachers, corpus.sentences, raw, corpus.labels, own)

@@ -36,7 +36,7 @@ def model_card(
     scores = list(_scores(metrics or {}))
     parts = [
         f"---\n{_front_matter(config, name, scores)}\n---\n\n{MARKER}",
-        f"# {_line(name.rpartition('/')[2])}\n\n{_summary(config)}",
+        f"# {_line(name.rpartition('/')[2])}\n\n{_summary(config)}{_together(training or {})}",
         "## Labels\n\n" + _labels(config),
         "## Use\n\n" + _use(name),
         "## Scores\n\n" + _score_table(scores),
@@ -55,6 +55,11 @@ def base_model(encoder: str) -> str | None:
     if encoder in EMBEDDED:
         return EMBEDDED[encoder][2]
     return encoder if is_hub_name(encoder) and not Path(encoder).exists() else None
+
+
+def shown_encoder(encoder: str) -> str:
+    """Its name on the hub, or that of its folder, without what is special to this machine; those of several, too."""
+    return ", ".join(base_model(one) or Path(one).name for one in encoder.split(", "))
 
 
 def _front_matter(config: ModelConfig, name: str, scores: Sequence[tuple[str, str, Mapping[str, float]]]) -> str:
@@ -106,6 +111,17 @@ def _summary(config: ModelConfig) -> str:
         f"Finds nested named entities in text that is split into words: {encoder} reads a sentence, every span of "
         "words gets a score for each label, and a TreeCRF takes the entities from a binary tree over the sentence. "
         "So entities lie inside one another or apart, and each comes with its exact marginal probability."
+    )
+
+
+def _together(training: Mapping[str, Any]) -> str:
+    """That a model is several, if it is."""
+    members = training.get("members")
+    if training.get("combined") != "potentials" or not isinstance(members, Sequence):
+        return ""
+    return (
+        f"\n\nThese are {len(members)} models together: each reads the sentence with its own encoder, and the mean of "
+        "their normalised log potentials goes into one TreeCRF. So it takes as long as all of them."
     )
 
 
@@ -168,6 +184,9 @@ def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, st
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(one, Mapping) for one in value):
+            for number, one in enumerate(value, 1):
+                yield from _flat(one, f"{before}{name}.{number}.")
         elif isinstance(value, (list, tuple)):
             yield f"{before}{name}", ", ".join(map(str, value))
         else:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from nestree import __version__
 from nestree.model import NestedNER
-from nestree.model.card import base_model
+from nestree.model.card import shown_encoder
 from nestree.model.folder import CARD
 from nestree.serving import described, schema
 from nestree.serving.asgi import Around, Direct, Heads, Locked, Receive, Scope
@@ -62,7 +62,7 @@ class Service:
             labels=self.labels,
             loss=config.loss,
             trees=self.trees,
-            encoder=base_model(config.encoder) or Path(config.encoder).name,  # no paths of this machine
+            encoder=shown_encoder(config.encoder),
             threshold=0.5 if config.decoding == "mbr" and self.trees else None,
             card=card,
             limits=schema.ToldLimits(**asdict(settings.limits)),

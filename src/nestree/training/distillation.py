@@ -31,6 +31,7 @@ from nestree.model.folder import model_fingerprint, read_folder
 from nestree.model.pieces import Batch, Cut
 from nestree.prediction.reading import budget_for, readable
 from nestree.settings import Settings, key
+from nestree.training.config import TrainConfig
 from nestree.training.data import Sentence
 from nestree.training.errors import TrainingError
 from nestree.training.folder import ABOUT, MARGINALS, write_text
@@ -274,6 +275,24 @@ def _take_room(path: Path, size: int) -> None:
 def _upper(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Where the spans of n words are in a square."""
     return np.triu_indices(n)
+
+
+def check_reads_alike(path: Path, config: TrainConfig) -> None:
+    """Raises a TrainingError if a teacher takes other words, or several labels on one span, otherwise than a student.
+
+    It would be asked about words that it never saw, or about labels that mean something else. Where sentences end may
+    differ: raw text is laid out as it is.
+    """
+    teacher = read_folder(path).config
+    for name, value, own in (
+        ("words", teacher.splitter.words, config.words),
+        ("same_span", teacher.policies.same_span, config.same_span),
+    ):
+        if value != own:
+            raise TrainingError(
+                f"{path}: this teacher was trained with {name} = {value!r}, and the student would be with {own!r}. "
+                f"Add --{name.replace('_', '-')} {value}."
+            )
 
 
 def _check_teacher(path: Path, labels: tuple[str, ...]) -> None:

@@ -16,6 +16,7 @@ from nestree.training import checkpoints
 from nestree.training.config import TrainConfig, read_config
 from nestree.training.data import Corpus
 from nestree.training.errors import TrainingError
+from nestree.training.state import Result
 
 KEPT = MARGINALS, ABOUT = "teacher.f32", "teacher.json"
 """Files that an objective may keep in a run's folder as long as the run lasts."""
@@ -179,6 +180,11 @@ class RunFolder(RunFiles):
                 f"{self.path} holds what no run of nestree left there ({', '.join(taken)}), and a run would write over "
                 "it. Name another --output."
             )
+
+    def finished(self) -> Result | None:
+        """How the run ended, wherever its folder is now; None if it did not."""
+        found = self.result()
+        return None if found is None else Result(**{**found, "folder": str(self.path)})
 
     # --- What a run is ---
 

@@ -96,12 +96,12 @@ class Trainer:
 
     def resumed_result(self, resume: bool) -> Result | None:
         """The result of a run that has come to its end already."""
-        found = self.folder.result() if resume else None
+        found = self.folder.finished() if resume else None
         if found is None:
             return None
         self.folder.check_same(self.config, self.corpus, self.objective.described())
         self.progress.message(f"{self.folder.path}: this run is finished; nothing is left to do")
-        return Result(**{**found, "folder": str(self.folder.path)})
+        return found
 
     # --- The run ---
 

@@ -99,7 +99,7 @@ def files_of(path: Path, found: Format, report: Report) -> list[Path]:
 def _everything(peek: Peek) -> list[Path]:
     everything = peek.names("")
     if not everything:
-        raise DataError("there are no files in this folder", path=peek.path)
+        raise UnknownFormatError("there are no files in this folder", path=peek.path)
     return everything
 
 
