@@ -94,16 +94,20 @@ def described(times: list[float], base: list[float], steps: int) -> dict[str, An
         base: those of biaffine, of as many steps or more.
         steps: of the epoch.
     """
+    same = base[: len(times)]
+    ratio = sum(times) / sum(same)
+    ratio_error = _standard_error([one - ratio * other for one, other in zip(times, same, strict=True)])
+    ratio_error /= statistics.mean(same)
+    epoch = statistics.mean(base) * steps
     if len(times) == steps:
         total, error = sum(times), 0.0
-    elif len(times) < len(base):
-        epoch = statistics.mean(base) * steps
-        total = epoch * sum(times) / sum(base[: len(times)])
-        ratios = [mine / theirs for mine, theirs in zip(times, base, strict=False)]
-        error = _standard_error(ratios) * epoch
+    elif times is base:
+        total, error = epoch, _standard_error(times) * steps
     else:
-        total, error = statistics.mean(times) * steps, _standard_error(times) * steps
+        total, error = epoch * ratio, epoch * ratio_error
     return {
+        "ratio": round(ratio, 4),
+        "ratio_error": round(ratio_error, 4),
         "steps_measured": len(times),
         "steps": steps,
         "step_ms": round(1000 * statistics.mean(times), 3),

@@ -482,6 +482,10 @@ def test_an_epoch_is_extrapolated_by_the_ratio_on_the_same_batches() -> None:
     found = described([10.0, 20.0], base, 4)
     assert found["epoch_seconds"] == 60.0
     assert found["extrapolated"]
+    assert (found["ratio"], found["ratio_error"]) == (10.0, 0.0)  # the lengths of batches are no error of it
+    uneven = described([1.1, 2.0, 1.0, 2.4], base, 8)
+    assert uneven["ratio"] == pytest.approx(6.5 / 6, abs=1e-3)
+    assert uneven["ratio_error"] > 0
     whole = described(base, base, 4)
     assert (whole["epoch_seconds"], whole["extrapolated"]) == (6.0, False)
 
