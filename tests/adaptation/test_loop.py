@@ -79,6 +79,12 @@ def test_the_card_says_on_what_and_nothing_of_the_text(tmp_path: Path) -> None:
     assert "huggingface.co" not in card
 
 
+def test_windows_are_no_longer_than_what_the_encoder_reads_and_that_is_said(tmp_path: Path) -> None:
+    told = Told()
+    run(tmp_path, progress=told, epochs=1, length=100_000)
+    assert "the most that this encoder reads, instead of 100000" in told.text
+
+
 def test_little_text_is_said(tmp_path: Path) -> None:
     told = Told()
     run(tmp_path, progress=told, epochs=1)
@@ -261,6 +267,8 @@ def test_no_text_and_text_that_cannot_be_read(tmp_path: Path) -> None:
         read_text([tmp_path / "latin.txt"], Splitter())
     with pytest.raises(DataError, match="no such file"):
         read_text([tmp_path / "missing.txt"], Splitter())
+    with pytest.raises(DataError, match="would count twice"):
+        read_text([tmp_path / "empty.txt", tmp_path / "." / "empty.txt"], Splitter())
     (tmp_path / "notes.md").write_text("Some words.\n")
     with pytest.raises(DataError, match="Is it plain text\\? Then use --text"):
         read_text([tmp_path / "notes.md"], Splitter())

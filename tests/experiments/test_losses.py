@@ -67,6 +67,18 @@ def test_an_epoch_is_measured_whole_if_there_is_time(tmp_path: Path) -> None:
     assert all(row["extrapolated"] for row in short.values())
 
 
+def test_every_step_has_one_of_biaffine_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from experiments.runs import Run
+
+    model = tiny.model(tmp_path)
+    trainer = Trainer(model, [[part(model)]] * 20, Run("demo", "minilm"))
+    seconds = {losses.biaffine: 1.0, losses.ours: 0.1}
+    monkeypatch.setattr(trainer, "step", lambda loss, number: seconds[loss])
+    found = epochs(trainer, {"biaffine": losses.biaffine, "nestree": losses.ours}, seconds=1.5)
+    assert found["nestree"]["steps_measured"] == found["biaffine"]["steps_measured"] > 10
+    assert found["nestree"]["ratio"] == pytest.approx(0.1)
+
+
 def test_a_model_is_measured_with_both_decodings_and_left_as_it_was(tmp_path: Path) -> None:
     model = tiny.model(tmp_path, decoding="mbr").eval()
     found = of_dev(model, documents())

@@ -63,7 +63,12 @@ def prepare(text: Text, pieces: Pieces, config: AdaptConfig) -> Prepared:
             f"{len(text.sentences):,} sentences): nothing could tell whether adaptation helps",
             advice="Name more text, or hold out and hide more (held_out, mask).",
         )
-    return Prepared(learned, held, sum(held_out), learned.total + held.total, tuple(_notes(text.words, config)))
+    notes = [*_notes(text.words, config)]
+    if config.length > pieces.limit:
+        notes.append(
+            f"windows have {pieces.limit} pieces, the most that this encoder reads, instead of {config.length}"
+        )
+    return Prepared(learned, held, sum(held_out), learned.total + held.total, tuple(notes))
 
 
 def held_out_share(words: int, config: AdaptConfig) -> float:

@@ -75,7 +75,11 @@ def read_text(
     report = Report()
     found: list[tuple[str, ...]] = []
     read_files = []
-    for path in map(Path, paths):
+    named = [Path(path) for path in paths]
+    for path in named:
+        if sum(other.resolve() == path.resolve() for other in named) > 1:
+            raise DataError("this text is named twice, and would count twice", path=path, advice="Name it once.")
+    for path in named:
         before = len(found)
         how, documents = _documents(
             path, None if endings and is_text(path) else format_name, options or {}, plain, report

@@ -65,6 +65,8 @@ def _combine(options: argparse.Namespace) -> int:
     for path, model in zip(options.models, models, strict=True):
         if isinstance(model, EnsembleNER):
             common.say(f"note: {path} counts as its {len(parts_of(model))} members")
+    if options.how == "weights" and any(model.config.temperature != 1 for model in models):
+        common.say("note: the temperatures of calibrated members are not those of the mean; it has none yet")
     if len({model.config.decoding for model in models}) > 1:
         common.say(f"note: members decode in different ways; decoding = {made.config.decoding}, as the first does")
     common.say(f"next: nestree calibrate {options.output} DEV, nestree evaluate {options.output} TEST")
