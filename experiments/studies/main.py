@@ -257,7 +257,7 @@ def _paper_rows(corpus: str) -> list[list[str]]:
 def _compare(found: Section, pairs: Pairs) -> None:
     """TreeCRF less local model, with either decoding of the first and with thresholds for the second."""
     head = ["", "best tree", "MBR", *(f"MBR, {name.removeprefix('local, ')}" for name in THRESHOLDS.values())]
-    rows, sides = [], dict[tuple[str, str], list[str]]()
+    rows, sides = [], dict[str, dict[str, list[str]]]()
     for corpus, encoder, tree, local in pairs:
         if not local:
             continue
@@ -273,7 +273,7 @@ def _compare(found: Section, pairs: Pairs) -> None:
             if beside == "local":
                 side = "above" if difference.value > 0 else "below"
                 told = f"{side} the local model" if difference.significant else "not different beyond chance"
-                sides.setdefault((name.removeprefix("TreeCRF, "), told), []).append(where)
+                sides.setdefault(WAYS[name], {}).setdefault(told, []).append(where)
         rows.append([where, *cells])
         _judge(found, where, corpus, tree, local)
     if rows:
@@ -283,8 +283,9 @@ def _compare(found: Section, pairs: Pairs) -> None:
             f"threshold. The paper has {listed(gaps)}, with the best tree.",
             table(head, rows),
         )
-        told = "; ".join(f"{way}, {side} on {listed(where)}" for (way, side), where in sides.items())
-        found.find(f"TreeCRF: {told}.")
+        for way, own in sides.items():
+            told = "; ".join(f"{side} on {listed(where)}" for side, where in sorted(own.items()))
+            found.find(f"{way[0].upper()}{way[1:]}, the TreeCRF is {told}.")
 
 
 def _judge(found: Section, where: str, corpus: str, tree: Group, local: Group) -> None:
