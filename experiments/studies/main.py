@@ -273,7 +273,7 @@ def _compare(found: Section, pairs: Pairs) -> None:
             if beside == "local":
                 side = "above" if difference.value > 0 else "below"
                 told = f"{side} the local model" if difference.significant else "not different beyond chance"
-                sides.setdefault(WAYS[name], {}).setdefault(told, []).append(where)
+                sides.setdefault(WAYS[name], {}).setdefault(told, []).append(f"{where}{'†' * difference.single}")
         rows.append([where, *cells])
         _judge(found, where, corpus, tree, local)
     if rows:
@@ -283,8 +283,8 @@ def _compare(found: Section, pairs: Pairs) -> None:
             f"threshold. The paper has {listed(gaps)}, with the best tree.",
             table(head, rows),
         )
-        for way, own in sides.items():
-            told = "; ".join(f"{side} on {listed(where)}" for side, where in sorted(own.items()))
+        for way, by_side in sides.items():
+            told = "; ".join(f"{side} on {listed(pairs_there)}" for side, pairs_there in sorted(by_side.items()))
             found.find(f"{way[0].upper()}{way[1:]}, the TreeCRF is {told}.")
 
 
