@@ -141,6 +141,7 @@ class Mark(NamedTuple):
         return cls(difference.value, difference.low, difference.high, difference.single)
 
 
+BESIDE = "the paper (beside LitBank: on ACE)"
 INTERVAL = "95% interval (pale: one seed, too narrow)"
 Marks = Mapping[str, Mapping[str, Mark]]
 """By the name of a row, then by series."""
@@ -153,6 +154,7 @@ def forest(
     x: str,
     *,
     ratios: bool = False,
+    named: str = "the paper",
 ) -> str:
     """A row for each name, in it a mark for each series; the paper's values as hollow diamonds.
 
@@ -162,6 +164,7 @@ def forest(
         theirs: the same of the paper, perhaps several values.
         x: what the values are: differences, or ``ratios``.
         ratios: 1 is no difference, and the axis is logarithmic.
+        named: what the paper's values are called.
     """
     series = list(dict.fromkeys(name for own in rows.values() for name in own))
     drawn, axis = figure(8.4, 1.2 + 0.14 * len(rows) * (len(series) + 1))
@@ -178,7 +181,7 @@ def forest(
             for value in theirs.get(row, {}).get(name, ()):
                 axis.plot(value, heights[row], **style | HOLLOW)
     if any(any(own.values()) for own in theirs.values()):
-        axis.plot([], [], label="the paper", color=GREY, linestyle="none", **HOLLOW)
+        axis.plot([], [], label=named, color=GREY, linestyle="none", **HOLLOW)
     axis.set_yticks([-number for number in range(len(rows))], [textwrap.fill(row, 34) for row in rows], fontsize=8)
     axis.set_ylim(0.5 - len(rows), 0.5)
     axis.grid(visible=False, axis="y")

@@ -120,9 +120,9 @@ def _picture(results: Results, found: Section, recipe: str, bases: list[tuple[st
                     theirs[variant.name][name] = [paper.change(variant.claimed, one) for one in paper.beside(corpus)]
     if len(rows) > 1:
         setting = SETTINGS[recipe]
-        picture = plots.forest(
-            found.folder / f"ablation-{recipe}.svg", rows, theirs, f"change of F1 against {setting}, {plots.INTERVAL}"
-        )
+        x = f"change of F1 against {setting}, {plots.INTERVAL}"
+        path = found.folder / f"ablation-{recipe}.svg"
+        picture = plots.forest(path, rows, theirs, x, named=plots.BESIDE)
         found.add(f"![What each change to {setting} does to F1, ]({picture})")
 
 

@@ -93,9 +93,8 @@ def _in_short(found: Section, pairs: Pairs) -> None:
         gaps = {
             of_encoder(corpus, encoder): {next(iter(WAYS.values())): _gaps(corpus)} for corpus, encoder, *_ in pairs
         }
-        picture = plots.forest(
-            found.folder / "main.svg", rows, gaps, f"F1 with trees less F1 without, {plots.INTERVAL}"
-        )
+        x = f"F1 with trees less F1 without, {plots.INTERVAL}"
+        picture = plots.forest(found.folder / "main.svg", rows, gaps, x, named=plots.BESIDE)
         found.show(
             f"![What trees are worth, on every corpus and encoder, by either decoding, beside the paper]({picture})"
         )
