@@ -100,21 +100,17 @@ def described(times: list[float], base: list[float], steps: int) -> dict[str, An
     ratio_error = _standard_error([one - ratio * other for one, other in zip(times, same, strict=True)])
     ratio_error /= statistics.mean(same)
     epoch = statistics.mean(base) * steps
-    if len(times) == steps:
-        total, error = sum(times), 0.0
-    elif times is base:
-        total, error = epoch, _standard_error(times) * steps
-    else:
-        total, error = epoch * ratio, epoch * ratio_error
+    extrapolated = len(times) < steps
+    own_error = _standard_error(times) * steps if extrapolated else 0.0
     return {
         "ratio": round(ratio, 4),
         "ratio_error": round(ratio_error, 4),
         "steps_measured": len(times),
         "steps": steps,
         "step_ms": round(1000 * statistics.mean(times), 3),
-        "epoch_seconds": round(total, 2),
-        "standard_error": round(error, 2),
-        "extrapolated": len(times) < steps,
+        "epoch_seconds": round(epoch * ratio if extrapolated else sum(times), 2),
+        "extrapolated": extrapolated,
+        **({"standard_error": round(own_error, 2)} if times is base else {}),
     }
 
 

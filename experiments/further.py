@@ -43,7 +43,7 @@ def one_step_further(found: Section, further: Sequence[Adapted]) -> None:
     gains = [_gains(one) for one in further if len(one.kinds) > 1]
     if gains:
         found.sum_up("**Adapting, combining and distilling** (F1)", "; ".join(gains))
-    for one in further:
+    for one in [one for one in further if len(one.kinds) > 1]:
         name, best = max(
             ((name, group) for kind, name in FURTHER.items() if (group := one.kinds.get(kind))),
             key=lambda pair: pair[1].mean(),

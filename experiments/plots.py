@@ -180,7 +180,7 @@ def forest(
                 axis.errorbar(value, heights[row], xerr=[[value - low], [high - value]], **style, **size)
             for value in theirs.get(row, {}).get(name, ()):
                 axis.plot(value, heights[row], **style | HOLLOW)
-    if any(any(own.values()) for own in theirs.values()):
+    if any(theirs.get(row, {}).get(name) for row in rows for name in series):
         axis.plot([], [], label=named, color=GREY, linestyle="none", **HOLLOW)
     axis.set_yticks([-number for number in range(len(rows))], [textwrap.fill(row, 34) for row in rows], fontsize=8)
     axis.set_ylim(0.5 - len(rows), 0.5)

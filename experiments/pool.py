@@ -79,8 +79,7 @@ def _run(
     began, asked = time.monotonic(), None
     try:
         while running or (waiting and asked is None):
-            if told:
-                raise KeyboardInterrupt if told[0] == signal.SIGINT else SystemExit(128 + told[0])
+            _end_if(told)
             now = time.monotonic()
             if seconds is not None and now - began >= seconds and asked is None:
                 asked = now
@@ -94,11 +93,17 @@ def _run(
                 running.remove(one)
                 _ended(one, outcome, asked is not None, say, len(waiting) + len(running))
             time.sleep(poll)
+        _end_if(told)
     finally:
         _signal(running, signal.SIGTERM)
         _wait(running)
     outcome.waiting = [job.name for job in waiting]
     return outcome
+
+
+def _end_if(told: Sequence[int]) -> None:
+    if told:
+        raise KeyboardInterrupt if told[0] == signal.SIGINT else SystemExit(128 + told[0])
 
 
 @contextmanager

@@ -34,11 +34,12 @@ so that its level says little.
 Tables, figures and sentences are written by `python -m experiments report` from the JSON files beside this page and, \
 where it says so, of `benchmarks/results`; notes on how runs came about, marked as such, were written by hand. \
 Differences come with 95% intervals over sentences and seeds (`experiments/significance.py`); **†** marks those where \
-one side has a single seed: such an interval knows of sentences alone, and is too narrow. p values are of single \
+one side has a single seed: such an interval knows of sentences alone, and is too narrow. Of few seeds intervals are \
+rather too narrow still where seeds vary more than sentences do. p values are of single \
 comparisons, but for `ablation`, which corrects them for the number of rows in a table; intervals are never corrected.
 
 Words used throughout: *the best tree* is the paper's decoding (CKY, also called MAP); *MBR*, minimum Bayes risk, is \
-nestree's, which keeps the entities that are more probable than not; *PN* is potential normalisation."""
+nestree's, which keeps the entities that are at least as probable as not; *PN* is potential normalisation."""
 
 
 def write(store: Store) -> Path:

@@ -65,8 +65,8 @@ def compared(
         raise ValueError("the gold of these runs differs: they were not measured on the same data.")
     value = _mean(other, measure) - _mean(one, measure)
     # The lower one always draws first, so that the difference the other way round is the same but for its sign.
-    streams = (1, 2) if value >= 0 else (2, 1)
-    drawn = _drawn(other, measure, streams[not same_models]) - _drawn(one, measure, streams[0])
+    streams = (1, 1) if same_models else (1, 2) if value >= 0 else (2, 1)
+    drawn = _drawn(other, measure, streams[1]) - _drawn(one, measure, streams[0])
     low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
     tail = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     p = min(1.0, 2 * (tail + 1) / (RESAMPLES + 1))

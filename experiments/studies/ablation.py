@@ -79,6 +79,7 @@ def section(results: Results, found: Section) -> None:
         one for one in tables if any(_own_question(one[2], variant) for variant, _ in _present(results, *one[:3]))
     ]
     if not tables:
+        _decodings(found, bases)
         return
     found.add(
         "**The base.** The paper's setting here is its model, its loss and its decoding (biaffine scorer, PN, ε = 0.02 "
@@ -123,7 +124,7 @@ def _picture(results: Results, found: Section, recipe: str, bases: list[tuple[st
         x = f"change of F1 against {setting}, {plots.INTERVAL}"
         path = found.folder / f"ablation-{recipe}.svg"
         picture = plots.forest(path, rows, theirs, x, named=plots.BESIDE)
-        found.add(f"![What each change to {setting} does to F1, ]({picture})")
+        found.add(f"![What each change to {setting} does to F1]({picture})")
 
 
 def _present(results: Results, corpus: str, encoder: str, recipe: str) -> list[tuple[Variant, Group]]:
@@ -183,8 +184,9 @@ def _decodings(found: Section, bases: dict[tuple[str, str], Group]) -> None:
     found.add("### Decoding: the default recipe, the same models", table(head, rows))
     better = [where for where, one in differences.items() if corrected[where] < LEVEL and one.value > 0]
     gains = sorted(one.value for one in differences.values())
+    reach = " to ".join(dict.fromkeys(signed(gain) for gain in (gains[0], gains[-1])))
     found.find(
-        f"MBR instead of the best tree changes F1 by {signed(gains[0])} to {signed(gains[-1])}, for the better beyond "
+        f"MBR instead of the best tree changes F1 by {reach}, for the better beyond "
         f"chance on {len(better)} of {len(pairs)} pairs of corpus and encoder."
     )
 

@@ -103,7 +103,9 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[str, dic
     middle = [share for share in masked if share < 1 and all(share in by for by in groups.values())]
     if middle:
         share = sorted(middle)[len(middle) // 2]
-        told = ", ".join(f"{way} {by[share].mean():.1f}" for way, by in groups.items())
+        told = ", ".join(
+            f"{by[share].mean():.1f}{'†' * (len(by[share].runs) == 1)} ({way})" for way, by in groups.items()
+        )
         topic = "**Missing annotation** (F1 by each one's better decoding)"
         found.sum_up(topic, f"{where}, {100 * share:.0f}% of it kept: {told}")
     if 1.0 in masked and len(masked) > 1:

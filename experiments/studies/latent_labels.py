@@ -136,6 +136,7 @@ def _one_corpus(found: Section, corpus: str, encoder: str, groups: dict[int, Gro
     _slopes(found, where, trends, several)
     _judge(found, where, corpus, trends, several)
     _beyond(found, where, corpus, groups, labels)
+    _few(found, where, groups, paper.beside(corpus))
     shown = corpus if theirs else "ace2004" if corpus in paper.STAND_INS else ""
     picture = plots.latent_labels(
         found.folder / f"latent-labels-{corpus}-{encoder}.svg", groups, _curve(shown), paper.CORPORA.get(shown, "")
@@ -251,7 +252,6 @@ def _beyond(found: Section, where: str, corpus: str, groups: dict[int, Group], l
         said = "; ".join(told)
         found.judge("F1 drops with more latent labels than labels", ", ".join(theirs), f"{where}: {said}", verdict)
         found.add(f"F1 with more latent labels than the {labels} labels, against one latent label: {said}.")
-        _few(found, where, groups, paper.beside(corpus))
 
 
 def _few(found: Section, where: str, groups: dict[int, Group], beside: Sequence[str]) -> None:

@@ -85,7 +85,7 @@ def _one_corpus(
         row = [f"{100 * share:g}%", f"{sentences:,}", str(tree.epochs), tree.text(), local.text()]
         less_one = significance.without_one(local.counts, tree.counts)
         without = signed(less_one)
-        if abs(less_one) < abs(difference.value) / 2:
+        if difference.significant and abs(difference.value - less_one) > abs(difference.value) / 2:
             fragile.append(f"{signed(difference.value)} at {100 * share:g}% ({without} without it)")
         others = [_best_tree(tree, local), _tuned(tree, local)]
         rows.append([*row, str(difference), p_text(difference.p), without, *others, _seeds(tree, local)])

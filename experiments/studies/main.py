@@ -49,7 +49,7 @@ def section(results: Results, found: Section) -> None:
         return
     found.add(
         "Dev sets, the `default` recipe of `nestree train` (`docs/training.md`), mean ± standard deviation over seeds. "
-        "*MBR* is how nestree decodes unless told otherwise: the entities with a probability of more than one half; "
+        "*MBR* is how nestree decodes unless told otherwise: the entities with a probability of at least one half; "
         "*best tree* is the paper's way, CKY, with the same models. *Local* is the paper's *without TreeCRFs*: the "
         "same scorer, one softmax per span, the best label of each; nothing keeps its spans from crossing"
         f"{_thresholds_told(pairs)}. Rows in italics are the paper's, on its test sets. How the recipe was chosen is "
@@ -215,7 +215,7 @@ def _compare(found: Section, pairs: Pairs) -> None:
         gaps = [f"{signed(gap, 1)} ({paper.CORPORA[one]})" for one in paper.MAIN for gap in _gaps(one)]
         found.add(
             "What trees are worth: F1 of the TreeCRF less that of the local model, which in the last two columns has a "
-            f"threshold. The paper has {listed(gaps)}, with the best tree.",
+            f"threshold, where that was measured. The paper has {listed(gaps)}, with the best tree.",
             table(head, rows),
         )
         for way, by_side in sides.items():
@@ -284,7 +284,7 @@ def _part_gains(pairs: Pairs) -> list[str]:
                 gains[name] = statistics.mean(both[0]) - statistics.mean(both[1])
                 sizes[f"{title(corpus)}, {name}"] = f"{size:,} ({title(corpus)}, {name})"
         in_order = [gains[name] for name in ("flat", "nested", "11 words and more") if name in gains]
-        rising &= in_order == sorted(in_order)
+        rising &= len(in_order) > 1 and in_order == sorted(in_order)
         if gains:
             parts = ", ".join(f"{signed(gain, 1)} ({name})" for name, gain in gains.items())
             told.append(f"{of_encoder(corpus, encoder)} {parts}")
@@ -343,7 +343,7 @@ def _steadiness(found: Section, pairs: Pairs) -> str:
         return ""
     return (
         f"Standard deviations of F1 over seeds, by the best tree: {'; '.join(told)}. The paper has "
-        f"{', '.join(theirs)}. So few seeds do not tell such numbers apart."
+        f"{', '.join(theirs)}. Of so few seeds, which of these is larger is not known."
     )
 
 

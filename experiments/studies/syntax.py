@@ -224,16 +224,16 @@ def _judge(found: Section, corpus: str, trees: dict[str, Any], models: dict[str,
             f"{title(corpus)}, {name.removeprefix('TreeCRF, ')}: {own:.2f} against {_metric(trees[best]):.2f}; without "
             f"punctuation {usual:.2f} against {bare:.2f}",
             ("yes" if all(above) else "no" if not any(above) else f"only with{'out' * above[1]} punctuation")
-            + "; with it, below random trees around the gold entities" * (own < beside_random),
+            + "; with punctuation it is below random trees around the gold entities" * (own < beside_random),
         )
     around_f1 = trees.get("right-branching around gold entities", {}).get("brackets", {}).get("f1", 0.0)
     best_f1 = max(statistics.mean(_values(group, "brackets", "f1")) for group in models.values())
     best_metric = max(statistics.mean(_values(group, *METRIC)) for group in models.values())
-    beside = "".join(f", {_metric(trees[one]):.1f} of {one}" for one in (best, *around[:1]))
+    others = listed([f"{_metric(trees[one]):.1f} of {one} ones" for one in (best, *around[:1])])
     found.sum_up(
         "**Latent trees as syntax** (F1 beside gold constituents, models at their best)",
         f"{title(corpus)}, without punctuation {best_f1:.1f}, beside {around_f1:.1f} of trees that branch to the right "
-        f"around the gold entities; with it {best_metric:.1f}{beside}",
+        f"around the gold entities; with punctuation {best_metric:.1f}, beside {others}",
     )
     if around_f1 > 0.8 * best_f1:
         found.add(

@@ -213,7 +213,7 @@ def _beside(low: float, high: float) -> str:
 
 
 def _interval(low: float, high: float) -> str:
-    return f"difference {signed(low, 0)} to {signed(high, 0)} points, 95%"
+    return f"difference {signed(low, 1)} to {signed(high, 1)} points, 95%"
 
 
 def _svg(sentence: dict[str, Any]) -> str:

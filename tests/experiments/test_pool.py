@@ -50,6 +50,14 @@ def test_no_more_run_side_by_side_than_were_asked_for(tmp_path: Path) -> None:
     assert max(int((tmp_path / f"{at}.log").read_text()) for at in range(5)) <= 2
 
 
+def test_told_to_end_with_the_last_job_it_does_not_go_on(tmp_path: Path) -> None:
+    def interrupt(_: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.run([Job("one", python("-c", ""), tmp_path / "one.log")], poll=0.01, say=interrupt)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_end_it_ends_what_it_began(tmp_path: Path, number: signal.Signals) -> None:
     """As by `timeout`, or a machine that shuts down: nothing goes on computing unseen."""

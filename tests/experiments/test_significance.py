@@ -100,3 +100,6 @@ def test_the_other_way_round_a_difference_has_the_other_sign_and_no_other_interv
     one, other = [system(0.6, seed) for seed in range(3)], [system(0.65, seed + 9) for seed in range(5)]
     there, back = compared(one, other), compared(other, one)
     assert (back.value, back.low, back.high, back.p) == pytest.approx((-there.value, -there.high, -there.low, there.p))
+    other = other[:3]  # of the same models, decoded otherwise
+    there, back = compared(one, other, same_models=True), compared(other, one, same_models=True)
+    assert (back.value, back.low, back.high, back.p) == pytest.approx((-there.value, -there.high, -there.low, there.p))

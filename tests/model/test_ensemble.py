@@ -90,6 +90,8 @@ def test_a_model_does_not_count_twice(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match=said):
             NestedNER.ensemble(models)
+    EnsembleNER([one, warm]).save_pretrained(tmp_path / "before")  # as could be made before it was refused
+    assert len(NestedNER.from_pretrained(tmp_path / "before").config.labels) == len(one.config.labels)
 
 
 @pytest.mark.parametrize("settings", [{"gain": 2.0}, {"latent_labels": 3, "decoding": "mbr"}, {"loss": "local"}])

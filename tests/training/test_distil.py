@@ -261,6 +261,9 @@ def test_the_command_stopped_and_resumed_ends_with_the_same_weights(folder: Path
     (folder / "elsewhere").rename(teacher)
     assert status == 0, said
     assert "nothing is left to do" in said
+    status, said = finish(start([*short, "--epochs", "77"]))
+    assert status != 0
+    assert "epochs was 3 and is 77" in said
 
 
 def test_what_is_wrong_is_said(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

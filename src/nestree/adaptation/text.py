@@ -75,11 +75,11 @@ def read_text(
     report = Report()
     found: list[tuple[str, ...]] = []
     read_files = []
-    named = [Path(path) for path in paths]
-    for path in named:
-        if sum(other.resolve() == path.resolve() for other in named) > 1:
+    seen = set[Path]()
+    for path in map(Path, paths):
+        if path.resolve() in seen:
             raise DataError("this text is named twice, and would count twice", path=path, advice="Name it once.")
-    for path in named:
+        seen.add(path.resolve())
         before = len(found)
         how, documents = _documents(
             path, None if endings and is_text(path) else format_name, options or {}, plain, report

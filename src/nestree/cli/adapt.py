@@ -82,7 +82,7 @@ def _adapt(options: argparse.Namespace) -> int:
         check_encoder(encoder)  # before text is read, which can take long
     with folder.only_if_it_begins():
         if not begun:
-            folder.check_writable()
+            folder.check_writable()  # not after reading, either
         text = read(how, config)
         _check_options(text, common.pairs(options.set))
     run_adaptation(encoder, text, options.output, config, resume=options.resume, force=options.force)

@@ -73,9 +73,10 @@ def _distil(options: argparse.Namespace) -> int:
     if begun and "objective" not in folder.run:
         advice = f"Go on with `nestree train --output {options.output} --resume`."
         raise DataError("this run is no distillation", path=options.output, advice=advice)
-    if begun and not options.inputs and (found := folder.finished()):
-        common.say(f"{options.output}: this run is finished; nothing is left to do")
-        say_result(found, options.output)
+    if begun and _says_no_more(options) and (found := folder.finished()):  # its teachers may be gone
+        if is_first_process():
+            common.say(f"{options.output}: this run is finished; nothing is left to do")
+            say_result(found, options.output)
         return 0
     known = folder.run.get("objective", {}) if begun else {}
     for path in options.inputs:
@@ -93,7 +94,7 @@ def _distil(options: argparse.Namespace) -> int:
     own, config = _settings(options, known)
     if config.loss != "treecrf":
         raise DataError("a student has trees: loss = treecrf", advice="Leave --loss out.")
-    for path in teachers:
+    for path in () if begun else teachers:
         check_reads_alike(path, config)
     corpus = corpus_of(options, config, "--train", "distil")
     raw, source = _raw(options, config, known)
@@ -104,6 +105,12 @@ def _distil(options: argparse.Namespace) -> int:
     if is_first_process():
         say_result(result, options.output)
     return 0
+
+
+def _says_no_more(options: argparse.Namespace) -> bool:
+    """Whether nothing is said of a run but that it is to go on."""
+    more = options.inputs, options.train, options.dev, options.config, options.preset, common.chosen_keys(options)
+    return not any(more)
 
 
 def _is_model(path: Path) -> bool:

@@ -119,14 +119,13 @@ class EnsembleNER(NestedNER):
         members: models with the same labels, in any order.
 
     Raises:
-        ModelError: they do not go together, or one counts twice; says why.
+        ModelError: they do not go together; says why.
     """
 
     def __init__(self, members: Sequence[NestedNER]) -> None:
         nn.Module.__init__(self)  # no encoder and no scorer of its own
         check_together([one.config for one in members])
         flat = [one for member in members for one in parts_of(member)]
-        _check_once(flat)
         self.members = nn.ModuleList(flat)
         self.config = _config_of(flat)
         self.tokenizer = flat[0].tokenizer
@@ -228,14 +227,23 @@ def parts_of(model: NestedNER) -> list[NestedNER]:
     return found
 
 
-def _check_once(members: Sequence[NestedNER]) -> None:
-    """Raises a ModelError if two have the same weights: one of them would count twice, and change nothing."""
-    states = [member.state_dict() for member in members]
+def check_once(models: Sequence[NestedNER]) -> None:
+    """Raises a ModelError if two of all members have the same weights: one of them would count twice.
+
+    Of exported models nothing is known.
+    """
+    states = [member.state_dict() for model in models for member in parts_of(model)]
     for number, state in enumerate(states):
         for other, before in enumerate(states[:number]):
-            if state.keys() == before.keys() and all(
-                value.shape == before[name].shape and torch.equal(value.to(before[name].device), before[name])
-                for name, value in reversed(state.items())  # the scorer's first: different models differ there at once
+            if (
+                state
+                and state.keys() == before.keys()
+                and all(
+                    value.shape == before[name].shape and torch.equal(value.to(before[name].device), before[name])
+                    for name, value in reversed(
+                        state.items()
+                    )  # the scorer's first: different models differ there at once
+                )
             ):
                 what = f"members {other + 1} and {number + 1} are the same model, which would count twice"
                 raise ModelError(what, advice="Name it once.")

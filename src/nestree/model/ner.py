@@ -63,14 +63,17 @@ class NestedNER(Saved):
             models: or their folders; with the same labels, in any order. Encoders may differ.
 
         Raises:
-            ModelError: they do not go together; says why.
+            ModelError: they do not go together, or one counts twice; says why.
         """
-        from nestree.model.ensemble import EnsembleNER
+        from nestree.model.ensemble import EnsembleNER, check_once
         from nestree.model.errors import ModelError
 
         if isinstance(models, (str, PathLike)):
             raise ModelError("one model cannot be combined", path=str(models), advice="Give a list of two or more.")
-        return EnsembleNER([one if isinstance(one, NestedNER) else NestedNER.from_pretrained(one) for one in models])
+        members = [one if isinstance(one, NestedNER) else NestedNER.from_pretrained(one) for one in models]
+        made = EnsembleNER(members)
+        check_once(members)
+        return made
 
     @property
     def device(self) -> torch.device:
