@@ -229,11 +229,11 @@ def _judge(found: Section, corpus: str, trees: dict[str, Any], models: dict[str,
     around_f1 = trees.get("right-branching around gold entities", {}).get("brackets", {}).get("f1", 0.0)
     best_f1 = max(statistics.mean(_values(group, "brackets", "f1")) for group in models.values())
     best_metric = max(statistics.mean(_values(group, *METRIC)) for group in models.values())
-    others = listed([f"{_metric(trees[one]):.1f} of {one} ones" for one in (best, *around[:1])])
+    others = listed([f"{_metric(trees[one]):.1f} ({one})" for one in (best, *around[:1])])
     found.sum_up(
         "**Latent trees as syntax** (F1 beside gold constituents, models at their best)",
-        f"{title(corpus)}, without punctuation {best_f1:.1f}, beside {around_f1:.1f} of trees that branch to the right "
-        f"around the gold entities; with punctuation {best_metric:.1f}, beside {others}",
+        f"{title(corpus)}, without punctuation {best_f1:.1f}, beside {around_f1:.1f} (right-branching around gold "
+        f"entities); with punctuation {best_metric:.1f}, beside {others}",
     )
     if around_f1 > 0.8 * best_f1:
         found.add(
