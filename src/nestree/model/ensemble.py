@@ -235,18 +235,21 @@ def check_once(models: Sequence[NestedNER]) -> None:
     states = [member.state_dict() for model in models for member in parts_of(model)]
     for number, state in enumerate(states):
         for other, before in enumerate(states[:number]):
-            if (
-                state
-                and state.keys() == before.keys()
-                and all(
-                    value.shape == before[name].shape and torch.equal(value.to(before[name].device), before[name])
-                    for name, value in reversed(
-                        state.items()
-                    )  # the scorer's first: different models differ there at once
-                )
-            ):
+            if _same_weights(state, before):
                 what = f"members {other + 1} and {number + 1} are the same model, which would count twice"
                 raise ModelError(what, advice="Name it once.")
+
+
+def _same_weights(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Whether there are any, and all are equal. The scorer's come first: different models differ there at once."""
+    return (
+        bool(one)
+        and one.keys() == other.keys()
+        and all(
+            one[name].shape == other[name].shape and torch.equal(one[name].to(other[name].device), other[name])
+            for name in reversed(one)
+        )
+    )
 
 
 def check_together(configs: Sequence[ModelConfig]) -> None:
