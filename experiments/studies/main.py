@@ -52,8 +52,8 @@ def section(results: Results, found: Section) -> None:
         "*MBR* is how nestree decodes unless told otherwise: the entities with a probability of at least one half; "
         "*best tree* is the paper's way, CKY, with the same models. *Local* is the paper's *without TreeCRFs*: the "
         "same scorer, one softmax per span, the best label of each; nothing keeps its spans from crossing"
-        f"{_thresholds_told(pairs)}. Rows in italics are the paper's, on its test sets. How the recipe was chosen is "
-        "told in the note below.",
+        f"{_thresholds_told(pairs)}. Rows in italics are the paper's, on its test sets. From which "
+        "settings the recipe was chosen, and on which data, stands in `docs/training.md`, too.",
         table(["corpus", "encoder", "model", "P", "R", "F1", "seeds", "epochs"], _rows(pairs)),
     )
     borrowed = [one for one in further if not results.group(one.corpus, one.encoder, "default")]
@@ -198,18 +198,18 @@ def _compare(found: Section, pairs: Pairs) -> None:
             continue
         where = of_encoder(corpus, encoder)
         own, against = _ways(tree, None), {"local": local, **_with_thresholds(local)}
-        cells = []
+        values = []
         for name, beside in [(one, "local") for one in WAYS] + [("TreeCRF, MBR", one) for one in THRESHOLDS.values()]:
             if name not in own or beside not in against:
-                cells.append("")
+                values.append("")
                 continue
             difference = own[name].better_than(against[beside])
-            cells.append(f"{difference}, {p_text(difference.p)}")
+            values.append(f"{difference}, {p_text(difference.p)}")
             if beside == "local":
                 side = "above" if difference.value > 0 else "below"
                 told = f"{side} the local model" if difference.significant else "not different beyond chance"
                 sides.setdefault(WAYS[name], {}).setdefault(told, []).append(f"{where}{'†' * difference.single}")
-        rows.append([where, *cells])
+        rows.append([where, *values])
         _judge(found, where, corpus, tree, local)
     if rows:
         gaps = [f"{signed(gap, 1)} ({paper.CORPORA[one]})" for one in paper.MAIN for gap in _gaps(one)]
