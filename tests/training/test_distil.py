@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,9 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def objective(folder: Path, found: Corpus, **others: Any) -> Distillation:
+def objective(folder: Path, found: Corpus, answers: Path | None = None, **others: Any) -> Distillation:
     teachers = [folder / f"teacher-{seed}" for seed in (0, 1)]
-    return Distillation(teachers, found.sentences, RAW, found.labels, DistilConfig().updated(others))
+    return Distillation(teachers, found.sentences, RAW, found.labels, DistilConfig().updated(others), answers)
 
 
 def distilled(folder: Path, name: str, *, resume: bool = False, train_settings: Any = None, **others: Any) -> Result:
@@ -53,11 +55,13 @@ def distilled(folder: Path, name: str, *, resume: bool = False, train_settings: 
     return train(with_raw, folder / name, config, resume=resume, objective=objective(folder, found, **others))
 
 
-def prepared(folder: Path, where: Path, **others: Any) -> tuple[Distillation, Corpus]:
+def prepared(
+    folder: Path, where: Path, answers: Path | None = None, say: Callable[[str], object] = str, **others: Any
+) -> tuple[Distillation, Corpus]:
     config = settings(folder)
     found = corpus(folder, config)
-    made = objective(folder, found, **others)
-    made.prepare(where, start_machine(config), lambda text: None)
+    made = objective(folder, found, answers, **others)
+    made.prepare(where, start_machine(config), say)
     return made, found
 
 
@@ -178,6 +182,52 @@ def test_what_is_kept_of_other_teachers_is_not_taken_for_these(
     assert (tmp_path / MARGINALS).read_bytes() == wanted
 
 
+def test_students_share_what_their_teacher_says(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[str]()
+    first, _ = prepared(folder, tmp_path / "first", tmp_path / "said", said.append)
+    other, _ = prepared(folder, tmp_path / "other", tmp_path / "said", temperature=2.0)  # says something else
+
+    def asked_again(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Teacher, "says", asked_again)
+    second, _ = prepared(folder, tmp_path / "second", tmp_path / "said", said.append)
+    assert "for other students too" in said[0]
+    assert "already" in said[1]
+    alone = np.array([0, 3])
+    for one, two in zip(first.tensors(alone, 9), second.tensors(alone, 9), strict=True):
+        assert torch.equal(one, two)
+    assert not torch.equal(first.tensors(alone, 9)[0], other.tensors(alone, 9)[0])
+    second.finish(tmp_path / "second")
+    assert sorted(path.suffix for path in (tmp_path / "said").iterdir()) == [
+        ".f32",
+        ".f32",
+        ".json",
+        ".json",
+        ".lock",
+        ".lock",
+    ]
+    assert not (tmp_path / "second" / MARGINALS).exists()
+
+
+def test_a_student_waits_for_another_that_asks(folder: Path, tmp_path: Path) -> None:
+    """As two that are started side by side: one asks, both learn."""
+    (tmp_path / "said").mkdir()
+    said = list[str]()
+    file, _ = objective(folder, corpus(folder, settings(folder)), tmp_path / "said")._files(tmp_path)
+    with file.with_suffix(".lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def say(text: str) -> None:
+            said.append(text)
+            if "waiting" in text:
+                threading.Timer(0.2, fcntl.flock, (other, fcntl.LOCK_UN)).start()
+
+        prepared(folder, tmp_path / "run", tmp_path / "said", say)
+    assert "another student asks" in said[0]
+    assert "is kept in" in said[1]
+
+
 def test_a_run_that_replaces_a_distillation_leaves_nothing_of_it(folder: Path) -> None:
     run(folder, "replaced", epochs=1)
     for name in (MARGINALS, ABOUT):
@@ -264,6 +314,22 @@ def test_the_command_stopped_and_resumed_ends_with_the_same_weights(folder: Path
     status, said = finish(start([*short, "--epochs", "77"]))
     assert status != 0
     assert "epochs was 3 and is 77" in said
+
+
+def test_the_command_shares_answers_and_finds_them_when_it_goes_on(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = ["--answers", str(tmp_path / "said"), "--epochs", "1"]
+    assert main(_command(folder, "shares-1", *shared)[3:]) == 0
+    assert "for other students too" in capsys.readouterr().err
+    assert main(_command(folder, "shares-2", *shared, "--seed", "5")[3:]) == 0
+    assert "already" in capsys.readouterr().err
+    (folder / "shares-2" / "training" / "result.json").unlink()  # as if it had been stopped at the very end
+    assert main(["distil", "--output", str(folder / "shares-2"), "--resume"]) == 0
+    assert "already" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main(_command(folder, "shares-3", "--answers", str(tmp_path / "file"))[3:]) == 2
+    assert "--answers names a folder" in capsys.readouterr().err
 
 
 def test_what_is_wrong_is_said(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ examples:
   nestree distil runs/together letters.txt --train train.jsonl --dev dev.jsonl --output runs/student
   nestree distil runs/five/seed-* --train train.jsonl --dev dev.jsonl --output runs/student --encoder minilm
   nestree distil --output runs/student --resume
+  nestree distil runs/together --train train.jsonl --dev dev.jsonl --output runs/other --answers runs/said --seed 1
 """
 
 
@@ -41,6 +42,12 @@ def add_commands(commands: Any, *, settings: bool) -> None:
     parser.add_argument("--train", type=Path, nargs="+", default=[], metavar="TRAIN", help="annotated text")
     parser.add_argument("--dev", type=Path, metavar="DEV", help="annotated text that decides which epoch is best")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for the student and the run")
+    parser.add_argument(
+        "--answers",
+        type=Path,
+        metavar="DIR",
+        help="keep what the teacher says in this folder, for other students of it too; else for this run alone",
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML: any of the keys below")
     parser.add_argument("--preset", choices=PRESETS, help="settings to start from; the last three are the paper's")
     parser.add_argument("--text", action="store_true", dest="plain", help="raw text is plain, whatever its ending")
@@ -98,8 +105,12 @@ def _distil(options: argparse.Namespace) -> int:
         check_reads_alike(path, config)
     corpus = corpus_of(options, config, "--train", "distil")
     raw, source = _raw(options, config, known)
-    objective = Distillation(teachers, corpus.sentences, raw, corpus.labels, own)
+    answers = options.answers or (Path(known["answers"]) if known.get("answers") else None)
+    if answers and answers.is_file():
+        raise DataError("this is a file; --answers names a folder", path=answers)
+    objective = Distillation(teachers, corpus.sentences, raw, corpus.labels, own, answers)
     objective.source = {"raw": source, "settings": own.as_dict()}
+    objective.source |= {"answers": str(answers.resolve())} if answers else {}
     more = replace(corpus, sentences=(*corpus.sentences, *(_sentence(words) for words in raw)))
     result = train(more, options.output, config, resume=options.resume, force=options.force, objective=objective)
     if is_first_process():
@@ -109,8 +120,10 @@ def _distil(options: argparse.Namespace) -> int:
 
 def _says_no_more(options: argparse.Namespace) -> bool:
     """Whether nothing is said of a run but that it is to go on."""
-    more = options.inputs, options.train, options.dev, options.config, options.preset, common.chosen_keys(options)
-    return not any(more)
+    more = options.inputs, options.train, options.dev, options.config, options.preset, options.answers
+    if any(more):
+        return False
+    return not common.chosen_keys(options)
 
 
 def _is_model(path: Path) -> bool:

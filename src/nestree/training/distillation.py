@@ -9,9 +9,11 @@ as long as that is not too large.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
@@ -69,6 +71,8 @@ class Distillation(Objective):
         raw: sentences without annotation, which follow them.
         labels: of the student.
         config: all settings.
+        answers: a folder where what the teacher says is kept, for other students too; else it is kept in the run's
+            folder, until the run is over.
 
     Raises:
         TrainingError: a teacher has other labels than the student, or no trees.
@@ -81,7 +85,9 @@ class Distillation(Objective):
         raw: Sequence[Sequence[str]],
         labels: Sequence[str],
         config: DistilConfig,
+        answers: Path | None = None,
     ) -> None:
+        self._answers = answers
         self._teachers = [Path(one) for one in teachers]
         self._words = [one.words for one in annotated] + [tuple(one) for one in raw]
         self._annotated, self._raw = len(annotated), len(raw)
@@ -124,32 +130,74 @@ class Distillation(Objective):
         what = f"what {who} of {len(self._words):,} sentences ({self._raw:,} of raw text)"
         size = next(f"{self.bytes / of:.1f} {unit}" for unit, of in UNITS.items() if self.bytes >= of or of == 1e3)
         if not self.recordable:
-            say(f"{what} would take {size}: it is asked for anew in each step, which takes longer")
+            kept = (
+                f", more than cache_gb = {self._config.cache_gb:g}: it is not kept in {self._answers}, but"
+                if self._answers
+                else ":"
+            )
+            say(f"{what} would take {size}{kept} it is asked for anew in each step, which takes longer")
             super().prepare(folder, accelerator, say)
             self._asked = self._teacher(accelerator.device)
             return
-        if accelerator.is_main_process and not self._is_there(folder):
-            say(f"{what} is kept in {folder / MARGINALS} ({size}) as long as the run lasts")
-            self._ask(folder, self._teacher(accelerator.device))
+        file, about = self._files(folder)
+        if accelerator.is_main_process:
+            how_long = "for other students too" if self._answers else "as long as the run lasts"
+            with self._alone(file, say):
+                if not self._is_there(file, about):
+                    say(f"{what} is kept in {file} ({size}) {how_long}")
+                    self._ask(file, about, self._teacher(accelerator.device))
+                elif self._answers:
+                    say(f"{what} is in {file} already")
             if accelerator.device.type == "cuda":
                 torch.cuda.empty_cache()
         accelerator.wait_for_everyone()
-        if not self._is_there(folder):
-            raise TrainingError(f"what the teachers say cannot be read from {folder}. All machines must share it.")
+        if not self._is_there(file, about):
+            raise TrainingError(f"what the teachers say cannot be read from {file}. All machines must share it.")
         shape = (int(self._starts[-1]), self._kinds)
-        self._marginals = np.memmap(folder / MARGINALS, dtype=np.float32, mode="r", shape=shape)
-        self._entropies = np.array(json.loads((folder / ABOUT).read_text())["entropies"], dtype=np.float32)
+        self._marginals = np.memmap(file, dtype=np.float32, mode="r", shape=shape)
+        self._entropies = np.array(json.loads(about.read_text())["entropies"], dtype=np.float32)
+
+    def _files(self, folder: Path) -> tuple[Path, Path]:
+        """Where what the teacher says is kept, and what there is to know of it."""
+        if self._answers is None:
+            return folder / MARGINALS, folder / ABOUT
+        name = hashlib.sha256(json.dumps([self._key(), self._labels]).encode()).hexdigest()[:16]
+        return self._answers / f"{name}.f32", self._answers / f"{name}.json"
+
+    @contextmanager
+    def _alone(self, file: Path, say: Callable[[str], None]) -> Iterator[None]:
+        """Within it, no other student writes to a file; one that does is waited for."""
+        if self._answers is None:
+            yield
+            return
+        from filelock import FileLock, Timeout
+
+        try:
+            self._answers.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(file.with_suffix(".lock"))
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                say(f"another student asks and writes {file}: waiting for it")
+                lock.acquire()
+        except OSError as error:
+            what = f"what the teachers say cannot be kept in {self._answers} ({error})"
+            raise TrainingError(f"{what}. Name another folder with --answers.") from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _teacher(self, device: torch.device) -> Teacher:
         models = [NestedNER.from_pretrained(path) for path in self._teachers]
         model = models[0] if len(models) == 1 else NestedNER.ensemble(models)
         return Teacher(model.to(device).eval(), self._words, self._labels, self._config.temperature)
 
-    def _is_there(self, folder: Path) -> bool:
+    def _is_there(self, file: Path, about: Path) -> bool:
         """Whether the file is there, whole, and of these teachers and sentences."""
         try:
-            found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-            return bool(found["of"] == self._key() and (folder / MARGINALS).stat().st_size == self.bytes)
+            found = json.loads(about.read_text(encoding="utf-8"))
+            return bool(found["of"] == self._key() and file.stat().st_size == self.bytes)
         except (OSError, ValueError, KeyError):
             return False
 
@@ -158,13 +206,13 @@ class Distillation(Objective):
         temperature = self._config.temperature
         return {"teachers": self._fingerprints, "sentences": sentences, "temperature": temperature}
 
-    def _ask(self, folder: Path, teacher: Teacher) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / ABOUT).unlink(missing_ok=True)  # what it says of the file is not true any more
+    def _ask(self, path: Path, about: Path, teacher: Teacher) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        about.unlink(missing_ok=True)  # what it says of the file is not true any more
         shape = (int(self._starts[-1]), self._kinds)
         try:
-            _take_room(folder / MARGINALS, self.bytes)
-            file = np.memmap(folder / MARGINALS, dtype=np.float32, mode="r+", shape=shape)
+            _take_room(path, self.bytes)
+            file = np.memmap(path, dtype=np.float32, mode="r+", shape=shape)
             for numbers in teacher.batches():
                 marginals, entropies = teacher.says(numbers)
                 for number, own, entropy in zip(numbers, marginals, entropies, strict=True):
@@ -173,9 +221,9 @@ class Distillation(Objective):
                     self._entropies[number] = entropy
             file.flush()
         except OSError as error:
-            raise TrainingError(f"what the teachers say cannot be kept in {folder} ({error}). Make room.") from error
-        about = {"of": self._key(), "entropies": [float(one) for one in self._entropies]}
-        write_text(folder / ABOUT, json.dumps(about) + "\n")  # last: with it, the file is whole
+            raise TrainingError(f"what the teachers say cannot be kept in {path} ({error}). Make room.") from error
+        known = {"of": self._key(), "entropies": [float(one) for one in self._entropies]}
+        write_text(about, json.dumps(known) + "\n")  # last: with it, the file is whole
 
     def tensors(self, numbers: np.ndarray, n: int) -> tuple[Tensor, ...]:
         """The teacher's marginals and entropies, and which sentences are annotated.
@@ -219,7 +267,7 @@ class Distillation(Objective):
         return temperature**2 * (crf.surprise(marginals) - entropies)
 
     def finish(self, folder: Path) -> None:
-        """The file is not needed any more."""
+        """The file is not needed any more, but by others where they share it."""
         self._marginals = None
         super().finish(folder)
 
