@@ -7,15 +7,20 @@ Stages: ``adapt`` (the encoder, on the training text), ``plain`` and ``adapted``
 already is not done again, and what ``--seconds`` stopped goes on with the next call. Other settings live beside these
 under ``--name``; plain models are shared, unless ``--train`` changes them:
 
-    ... --name lr --adapt "--lr 3e-4 --epochs 60"        # flags of nestree adapt, train (--train) and distil (--distil)
+    ... --name lr --adapt="--lr 3e-4 --epochs 60"  # flags of nestree adapt, train (--train) and distil (--distil)
+    ... --name mixed --adapt="--seed 0" --adapt="--seed 1" --train="--word first" --train="--word mean"
+
+Given several times, encoders and settings of taggers take turns: the first model has the first, the next the next.
 
 ``measure`` writes ``benchmarks/results/adapt-CORPUS-ENCODER[-NAME].json`` and prints the table: dev F1, mean ± standard
 deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds.
 Kinds of which ``--work`` holds nothing stay in that file as an earlier call left them, with what was noted there.
 
-Time, estimated and not measured: experiments/results has 87 to 127 s for a MiniLM run on GENIA on an H200, so that all
-stages with 5 seeds and 3 students, 6 side by side, should take two or three calls of ``--seconds 540``; MPNet-base
-(``--width 768``) about three times as many.
+Time, on an H200 shared by nine processes (with MPS): MPNet-base (``--width 768``) on GENIA is adapted in 380 to 450 s,
+two at a time; five taggers side by side take 160 to 190 s for six epochs. Of ten epochs beside up to twelve others,
+MiniLM takes 80 to 170 s, MPNet 400 to 470. Memory: with recorded steps, an MPNet that trains holds 6 to 10 GB of the
+GPU, and one that is adapted 25 and sometimes 54 GB; where memory runs out, steps go on unrecorded, far more slowly, or
+fail. Of 140 GB, eight trainings held 74 after a minute, and fifteen processes all.
 """
 
 from __future__ import annotations
@@ -24,10 +29,12 @@ import argparse
 import json
 import shlex
 import statistics
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.measure import RESULTS
 from experiments import counts, significance
@@ -41,82 +48,117 @@ STAGES = ("adapt", "plain", "adapted", "combine", "distil", "combine-students", 
 KINDS = ("plain", "adapted", "plain-ensemble", "adapted-ensemble", "student", "student-ensemble")
 
 
+class _Step(NamedTuple):
+    """A command of nestree, what has to be done before it, and whether it was done before."""
+
+    name: str
+    command: Callable[[], list[str]]
+    after: tuple[str, ...]
+    done: bool
+
+
+def _is_finished(folder: Path) -> bool:
+    return RunFolder(folder).result() is not None
+
+
 class Plan:
     """All jobs of a corpus and an encoder, and the folders of what they make."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, corpus: str) -> None:
         self.options = options
-        self.corpus = find([options.data])[options.corpus]
-        self.base: Path = options.work / options.corpus / options.encoder_name / options.name
+        self.corpus = find([options.data])[corpus]
+        self.base: Path = options.work / corpus / options.encoder_name / options.name
         self.encoder: str = options.encoder
 
-    def folder(self, kind: str, seed: int | None = None) -> Path:
-        """Of a model, or of the encoder."""
-        shared = kind.startswith("plain") and not self.options.train
+    def folder(self, kind: str, number: int | None = None) -> Path:
+        """Of a model, or of an encoder."""
+        shared = kind.startswith("plain") and not any(self.options.train)
         base = self.base.parent / "shared" if shared else self.base
-        return base / (kind if seed is None else f"{kind}-{seed}")
+        return base / (kind if number is None else f"{kind}-{number}")
+
+    def encoder_folder(self, number: int) -> Path:
+        """Of the encoder of an adapted model or a student: they take turns."""
+        at = number % len(self.options.adapt)
+        return self.folder("encoder", at or None)
 
     def seeds(self, kind: str) -> range:
         """Of a kind of models."""
         return range(self.options.students if kind == "student" else self.options.seeds)
 
-    def jobs(self, stage: str) -> list[Job]:
-        """What is left to do of a stage."""
-        found: list[tuple[str, list[str], bool]] = []
-        if stage == "adapt":
-            found = [self._adapt()]
-        elif stage in ("plain", "adapted"):
-            found = [self._train(stage, seed) for seed in self.seeds(stage)]
-        elif stage == "combine":
-            found = [self._combine(kind) for kind in ("plain", "adapted") if self._all_there(kind)]
-        elif stage == "distil":
-            found = [self._distil(seed) for seed in self.seeds("student")]
-        elif stage == "combine-students":
-            found = [self._combine("student")] if self._all_there("student") else []
+    def jobs(self, stages: Collection[str], say: Callable[[str], None]) -> list[Job]:
+        """What is left to do, in an order in which it can be done; without what would lack something, which is said."""
+        found: list[Job] = []
+        there: set[str] = set()
+        for stage, steps in self._steps():
+            for step in steps:
+                missing = [name for name in step.after if name not in there]
+                if step.done or (stage in stages and not missing):
+                    there.add(step.name)
+                if step.done or stage not in stages:
+                    continue
+                if missing:
+                    say(f"left out: {self._job(step.name)}, since there is no {', '.join(missing)}")
+                    continue
+                log = self.base / "logs" / f"{step.name}.log"
+                command, after = python("-m", "nestree", *step.command()), [self._job(name) for name in step.after]
+                found.append(Job(self._job(step.name), command, log, after))
+        return found
+
+    def _job(self, step: str) -> str:
+        return f"{self.corpus.name} {step}"
+
+    def _steps(self) -> list[tuple[str, list[_Step]]]:
+        """All that there is to do, by stages."""
+        distilled = [self._distil(seed) for seed in self.seeds("student")]
         return [
-            Job(name, python("-m", "nestree", *command), self.base / "logs" / f"{name}.log")
-            for name, command, done in found
-            if not done
+            ("adapt", [self._adapt(number) for number in range(len(self.options.adapt))]),
+            ("adapted", [self._train("adapted", seed) for seed in self.seeds("adapted")]),
+            ("plain", [self._train("plain", seed) for seed in self.seeds("plain")]),
+            ("combine", [self._combine(kind) for kind in ("plain", "adapted")]),
+            ("distil", distilled),
+            ("combine-students", [self._combine("student")] if distilled else []),
         ]
 
-    def _adapt(self) -> tuple[str, list[str], bool]:
-        folder = self.folder("encoder")
-        flags = [*shlex.split(self.options.adapt), "--device", self.options.device, "--resume"]
+    def _adapt(self, number: int) -> _Step:
+        folder = self.encoder_folder(number)
+        flags = [*shlex.split(self.options.adapt[number]), "--device", self.options.device, "--resume"]
         command = ["adapt", self.encoder, str(self.corpus.train), "--output", str(folder), *flags]
-        return "encoder", command, AdaptFolder(folder).result() is not None
+        return _Step(folder.name, lambda: command, (), AdaptFolder(folder).result() is not None)
 
-    def _settings(self, seed: int, adapted: bool) -> Path:
-        """The recipe of the experiments, with learning rates by the encoder's width, as a file."""
-        config = Run(self.options.corpus, "minilm", seed=seed).config(self.options.width)
-        encoder = str(self.folder("encoder").resolve()) if adapted else self.encoder
-        path = self.base / f"{'adapted' if adapted else 'plain'}-{seed}.toml"
+    def _settings(self, kind: str, seed: int) -> list[str]:
+        """The recipe of the experiments, with learning rates by the encoder's width, as a file; and flags."""
+        number = seed + 100 if kind == "student" else seed
+        config = Run(self.corpus.name, "minilm", seed=number).config(self.options.width)
+        encoder = self.encoder if kind == "plain" else str(self.encoder_folder(seed).resolve())
+        path = self.base / f"{'plain' if kind == 'plain' else 'adapted'}-{number}.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(config.updated({"encoder": encoder, "device": self.options.device}).as_toml())
-        return path
+        given = self.options.train
+        return ["--config", str(path), *shlex.split(given[seed % len(given)]), "--resume"]
 
-    def _train(self, kind: str, seed: int) -> tuple[str, list[str], bool]:
+    def _train(self, kind: str, seed: int) -> _Step:
         folder = self.folder(kind, seed)
-        config = self._settings(seed, kind == "adapted")
         command = ["train", str(self.corpus.train), "--dev", str(self.corpus.dev), "--output", str(folder)]
-        flags = ["--config", str(config), *shlex.split(self.options.train), "--resume"]
-        return folder.name, [*command, *flags], RunFolder(folder).result() is not None
+        after = () if kind == "plain" else (self.encoder_folder(seed).name,)
+        return _Step(folder.name, lambda: [*command, *self._settings(kind, seed)], after, _is_finished(folder))
 
-    def _all_there(self, kind: str) -> bool:
-        return all((self.folder(kind, seed) / "nestree.json").is_file() for seed in self.seeds(kind))
-
-    def _combine(self, kind: str) -> tuple[str, list[str], bool]:
+    def _combine(self, kind: str) -> _Step:
         folder = self.folder(f"{kind}-ensemble")
-        members = [str(self.folder(kind, seed)) for seed in self.seeds(kind)]
-        return folder.name, ["combine", *members, "--output", str(folder)], (folder / "nestree.json").is_file()
+        members = [self.folder(kind, seed) for seed in self.seeds(kind)]
+        command = ["combine", *map(str, members), "--output", str(folder)]
+        after = tuple(one.name for one in members)
+        return _Step(folder.name, lambda: command, after, (folder / "nestree.json").is_file())
 
-    def _distil(self, seed: int) -> tuple[str, list[str], bool]:
-        folder = self.folder("student", seed)
-        data = ["--train", str(self.corpus.train), "--dev", str(self.corpus.dev), "--output", str(folder)]
-        config = ["--config", str(self._settings(100 + seed, adapted=True)), *shlex.split(self.options.train)]
+    def _distil(self, seed: int) -> _Step:
+        folder, teacher = self.folder("student", seed), self.folder("adapted-ensemble")
         raw = [str(path) for path in self.options.raw]
-        command = ["distil", str(self.folder("adapted-ensemble")), *raw, *data, *config]
-        flags = [*shlex.split(self.options.distil), "--resume"]
-        return folder.name, [*command, *flags], RunFolder(folder).result() is not None
+        data = ["--train", str(self.corpus.train), "--dev", str(self.corpus.dev), "--output", str(folder)]
+        flags = ["--answers", str(self.base / "said"), *shlex.split(self.options.distil)]
+
+        def command() -> list[str]:
+            return ["distil", str(teacher), *raw, *data, *self._settings("student", seed), *flags]
+
+        return _Step(folder.name, command, (teacher.name,), _is_finished(folder))
 
     # --- What came out ---
 
@@ -128,8 +170,9 @@ class Plan:
             folders = [self.folder(kind)] if single else [self.folder(kind, seed) for seed in self.seeds(kind)]
             there = [one for one in folders if (one / "nestree.json").is_file()]
             found[kind] = [_measure(folder, self.corpus.dev, self.options.device) for folder in there]
-        encoder = AdaptFolder(self.folder("encoder")).result()
-        return {"encoder": encoder, "kinds": found}
+        encoders = [AdaptFolder(self.encoder_folder(number)).result() for number in range(len(self.options.adapt))]
+        flags = {name: getattr(self.options, name) for name in ("adapt", "train", "distil")}
+        return {"encoder": encoders[0], "more_encoders": encoders[1:], "flags": flags, "kinds": found}
 
 
 def _measure(folder: Path, dev: Path, device: str) -> dict[str, Any]:
@@ -167,13 +210,16 @@ def with_earlier(found: dict[str, Any], earlier: dict[str, Any]) -> dict[str, An
     """What was found, and of an earlier call what is not there any more."""
     kinds = {kind: found["kinds"][kind] or earlier["kinds"].get(kind, []) for kind in KINDS}
     notes = {kind: note for kind, note in earlier.get("notes", {}).items() if not found["kinds"][kind]}
-    return {"encoder": found["encoder"] or earlier["encoder"], "notes": notes, "kinds": kinds}
+    pairs = zip_longest(found["more_encoders"], earlier.get("more_encoders", []))
+    more = [now or before for now, before in pairs]
+    encoder = found["encoder"] or earlier["encoder"]
+    return {**found, "encoder": encoder, "more_encoders": more, "notes": notes, "kinds": kinds}
 
 
-def table(found: dict[str, Any]) -> list[str]:
-    """Lines of Markdown."""
+def table(found: dict[str, Any], compared_with: Sequence[dict[str, Any]]) -> list[str]:
+    """Lines of Markdown. ``compared_with``: plain models, these or those of the usual settings."""
     lines = ["| | seeds | dev F1 | against plain | ECE | Brier | training s |", "|---|---|---|---|---|---|---|"]
-    plain = [counts.unpack(one["per_sentence"]) for one in found["kinds"].get("plain", [])]
+    plain = [counts.unpack(one["per_sentence"]) for one in compared_with]
     for kind, runs in found["kinds"].items():
         if not runs:
             continue
@@ -183,8 +229,7 @@ def table(found: dict[str, Any]) -> list[str]:
         cells = [kind, str(len(runs)), _mean([one["f1"] for one in runs], 2), against]
         cells += [f"{statistics.mean(one[name] for one in runs):.3f}" for name in ("ece", "brier")]
         lines.append("| " + " | ".join([*cells, f"{statistics.mean(spent):.0f}" if spent else ""]) + " |")
-    if found["encoder"]:
-        one = found["encoder"]
+    for one in filter(None, [found["encoder"], *found["more_encoders"]]):
         lines.append(
             f"\nencoder: {one['seconds']:.0f} s, {one['epochs']:.0f} passes, perplexity of held-out text "
             f"{one['perplexity_after']:.2f}"
@@ -197,11 +242,11 @@ def _mean(values: Sequence[float], digits: int) -> str:
     return f"{statistics.mean(values):.{digits}f}{spread}"
 
 
-def main() -> None:
-    """Runs stages."""
+def main() -> int:
+    """Runs stages; 1 if something was not done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of corpora, as of experiments")
-    parser.add_argument("--corpus", default="genia")
+    parser.add_argument("--corpus", nargs="+", default=["genia"])
     parser.add_argument("--encoder", default="minilm", help="name or folder")
     parser.add_argument("--encoder-name", default="", help="what it is called in files; default: as --encoder")
     parser.add_argument("--width", type=int, default=384, help="of the encoder, for learning rates")
@@ -214,30 +259,44 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="stop after so long; the next call goes on")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--raw", type=Path, nargs="*", default=[], help="raw text for students")
-    for name in ("adapt", "train", "distil"):
-        parser.add_argument(f"--{name}", default="", help=f"more flags of nestree {name}, in quotes")
+    parser.add_argument("--adapt", action="append", help="more flags of nestree adapt, in quotes; given again: another")
+    parser.add_argument("--train", action="append", help="of nestree train, likewise")
+    parser.add_argument("--distil", default="", help="of nestree distil")
     options = parser.parse_args()
+    options.adapt, options.train = options.adapt or [""], options.train or [""]
     options.encoder_name = options.encoder_name or Path(options.encoder).name
-    plan, began = Plan(options), time.monotonic()
-    wanted = options.stages.split(",")
-    # Plain runs wait for nothing: they go beside the adaptation.
-    for stages in (("adapt", "plain"), ("adapted",), ("combine",), ("distil",), ("combine-students",)):
-        jobs = [job for stage in stages if stage in wanted for job in plan.jobs(stage)]
-        left = None if options.seconds is None else options.seconds - (time.monotonic() - began)
-        if jobs and (left is None or left > 0):
-            outcome = run(jobs, side_by_side=options.side_by_side, seconds=left)
-            if outcome.failed or outcome.stopped or outcome.waiting:
-                print(f"not done: {', '.join([*outcome.failed, *outcome.stopped, *outcome.waiting])}; call again")
-                return
+    plans, wanted = [Plan(options, corpus) for corpus in options.corpus], options.stages.split(",")
+    left_out: list[str] = []
+    jobs = [job for plan in plans for job in plan.jobs(wanted, left_out.append)]
+    print("\n".join(left_out), end="\n" * bool(left_out), flush=True)
+    outcome = run(jobs, side_by_side=options.side_by_side, seconds=options.seconds)
+    for what, names in (
+        ("failed", [*outcome.failed]),
+        ("not begun, for lack of time or of what they come after", outcome.waiting),
+        ("stopped, the next call goes on", outcome.stopped),
+    ):
+        if names:
+            print(f"{what}: {', '.join(names)}")
+    undone = {name.split()[0] for name in (*outcome.failed, *outcome.waiting, *outcome.stopped)}
     if "measure" in wanted:
-        found = plan.measured()
-        suffix = "" if options.name == "usual" else f"-{options.name}"
-        target = RESULTS / f"adapt-{options.corpus}-{options.encoder_name}{suffix}.json"
-        if target.is_file():
-            found = with_earlier(found, json.loads(target.read_text()))
-        target.write_text(json.dumps(found, indent=1) + "\n")
-        print("\n".join([*table(found), f"written to {target}"]))
+        for plan in plans:
+            if plan.corpus.name not in undone:
+                _write(plan)
+    return int(bool(undone or left_out))
+
+
+def _write(plan: Plan) -> None:
+    """Measures, writes JSON, prints the table."""
+    found, options = plan.measured(), plan.options
+    stem = f"adapt-{plan.corpus.name}-{options.encoder_name}"
+    usual = RESULTS / f"{stem}.json"
+    target = usual if options.name == "usual" else RESULTS / f"{stem}-{options.name}.json"
+    if target.is_file():
+        found = with_earlier(found, json.loads(target.read_text()))
+    target.write_text(json.dumps(found, indent=1) + "\n")
+    plain = found["kinds"]["plain"] or (json.loads(usual.read_text())["kinds"]["plain"] if usual.is_file() else [])
+    print("\n".join([*table(found, plain), f"written to {target}"]))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

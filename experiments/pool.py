@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,11 +27,13 @@ class Job:
         name: what people see.
         command: with its arguments.
         log: where its output goes.
+        after: names of jobs that have to be done first.
     """
 
     name: str
     command: Sequence[str]
     log: Path
+    after: Sequence[str] = ()
 
 
 @dataclass
@@ -61,7 +63,8 @@ def run(
 ) -> Outcome:
     """Runs jobs, so many at a time; after ``seconds`` no other is begun, and those that run are asked to stop.
 
-    Whatever ends this process early, but for SIGKILL, ends them first: Ctrl-C, an error, SIGTERM.
+    A job waits for those that it comes after, and for good if one of them fails; what is not among the jobs counts as
+    done. Whatever ends this process early, but for SIGKILL, ends them first: Ctrl-C, an error, SIGTERM.
     """
     with _told_to_end() as told:
         return _run(jobs, side_by_side, seconds, say, poll, told)
@@ -76,22 +79,24 @@ def _run(
     told: Sequence[int],
 ) -> Outcome:
     outcome, waiting, running = Outcome(), list(jobs), list[_Running]()
-    began, asked = time.monotonic(), None
+    began, asked, undone = time.monotonic(), None, {job.name for job in jobs}
     try:
-        while running or (waiting and asked is None):
+        while running or (asked is None and _next(waiting, undone)):
             _end_if(told)
             now = time.monotonic()
             if seconds is not None and now - began >= seconds and asked is None:
                 asked = now
                 say(f"{seconds:g} seconds are over: {len(running)} that run are asked to stop, {len(waiting)} wait")
                 _signal(running, signal.SIGTERM)
-            while waiting and len(running) < side_by_side and asked is None:
-                running.append(_start(waiting.pop(0), side_by_side))
+            while asked is None and len(running) < side_by_side and (job := _next(waiting, undone)):
+                waiting.remove(job)
+                running.append(_start(job, side_by_side))
             if asked is not None and now - asked > GRACE:
                 _signal(running, signal.SIGKILL)
             for one in [one for one in running if one.process.poll() is not None]:
                 running.remove(one)
                 _ended(one, outcome, asked is not None, say, len(waiting) + len(running))
+                undone -= set(outcome.done)
             time.sleep(poll)
         _end_if(told)
     finally:
@@ -99,6 +104,11 @@ def _run(
         _wait(running)
     outcome.waiting = [job.name for job in waiting]
     return outcome
+
+
+def _next(waiting: Sequence[Job], undone: Set[str]) -> Job | None:
+    """The first job that nothing keeps from beginning."""
+    return next((job for job in waiting if undone.isdisjoint(job.after)), None)
 
 
 def _end_if(told: Sequence[int]) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -48,6 +49,26 @@ def test_no_more_run_side_by_side_than_were_asked_for(tmp_path: Path) -> None:
     )
     pool.run([job(str(at), counted, tmp_path) for at in range(5)], side_by_side=2, say=lambda _: None, poll=0.01)
     assert max(int((tmp_path / f"{at}.log").read_text()) for at in range(5)) <= 2
+
+
+def test_jobs_wait_for_those_that_they_come_after_and_for_good_if_one_fails(tmp_path: Path) -> None:
+    def after(job: Job, *names: str) -> Job:
+        return replace(job, after=names)
+
+    reads = "import sys, pathlib; here = pathlib.Path(sys.argv[1]).parent; print((here / 'first').read_text())"
+    slow = "import sys, time, pathlib; time.sleep(0.3); pathlib.Path(sys.argv[1]).with_name('first').write_text('it')"
+    jobs = [
+        after(job("second", reads, tmp_path), "first", "one that is not here"),
+        job("first", slow, tmp_path),
+        job("bad", "raise SystemExit(3)", tmp_path),
+        after(job("never", "", tmp_path), "bad"),
+        after(job("nor this", "", tmp_path), "never"),
+    ]
+    outcome = pool.run(jobs, side_by_side=3, say=lambda _: None, poll=0.01)
+    assert outcome.done == ["first", "second"]
+    assert (tmp_path / "second.log").read_text().strip() == "it"
+    assert list(outcome.failed) == ["bad"]
+    assert outcome.waiting == ["never", "nor this"]
 
 
 def test_told_to_end_with_the_last_job_it_does_not_go_on(tmp_path: Path) -> None:
