@@ -71,13 +71,16 @@ def epochs(trainer: Trainer, known: dict[str, losses.Loss], seconds: float) -> d
     """The time of an epoch with each loss: measured if it fits into the time, else from as many steps as do.
 
     Steps come in an order drawn at random; on each batch all losses take turns, so that what disturbs the machine
-    disturbs all of them. On a GPU the quick ones see every batch once before.
+    disturbs all of them. On a GPU the quick ones see the batches once before.
     """
     order = list(range(len(trainer.parts)))
     random.Random(0).shuffle(order)
     for name, loss in known.items():
+        spent = 0.0
         for number in order if name in QUICK and trainer.model.device.type == "cuda" else order[:1]:
-            trainer.step(loss, number)
+            spent += trainer.step(loss, number)
+            if spent > seconds:
+                break
     times: dict[str, list[float]] = {name: [] for name in known}
     for number in order:
         due = {name for name, own in times.items() if sum(own) <= seconds or len(own) < LEAST}
@@ -150,14 +153,18 @@ def make_trainer(corpus: CorpusFiles, encoder: str, argument: str, device: str) 
 
 
 def measure(request: Request) -> list[str]:
-    """Every way to compute the loss, on every corpus, encoder and device."""
+    """Every way to compute the loss, on every corpus, encoder and device.
+
+    Options: ``seconds`` for each way, ``shapes`` of encoders with random weights; ``encoders=none``: these alone.
+    """
     known, said = losses.available()
     torch.distributions.Distribution.set_default_validate_args(False)  # torch-struct asks for it
     seconds = float(request.options.get("seconds", SECONDS))
     devices = ["cuda"] if torch.cuda.is_available() and request.device != "cpu" else ["cpu"]
     for device in devices:
         shapes = request.options.get("shapes", "bert-large" if device == "cuda" else "")
-        encoders = [(one.name, one) for one in request.encoders]
+        alone = request.options.get("encoders") == "none"
+        encoders = [] if alone else [(one.name, one) for one in request.encoders]
         encoders += [(name, request.encoders[0]) for name in shapes.split(",") if name]
         for corpus in request.of(*CORPORA):
             for name, encoder in encoders:
@@ -182,6 +189,7 @@ def _measure_one(
         "code": provenance.code(),
         "machine": provenance.machine(),
         "threads": torch.get_num_threads(),
+        "seconds": seconds,
         "corpus": corpus.name,
         "encoder": name,
         "device": device,

@@ -12,8 +12,9 @@ from experiments.groups import Group
 from experiments.paper import PRF
 from experiments.significance import Difference
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#24292f")
-MARKS = ("o", "s", "^", "D", "v")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#24292f", "#e69f00", "#56b4e9", "#7f3c8d")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "h")
+"""As many series can be told apart."""
 GREY = "#57606a"
 HOLLOW = {"marker": "D", "markersize": 7, "fillstyle": "none"}
 """The paper's values among ours."""
@@ -167,10 +168,12 @@ def forest(
         named: what the paper's values are called.
     """
     series = list(dict.fromkeys(name for own in rows.values() for name in own))
+    if len(series) > len(MARKS):
+        raise ValueError(f"{path.name}: {len(series)} series, and {len(MARKS)} can be told apart; leave some out.")
     drawn, axis = figure(8.4, 1.2 + 0.14 * len(rows) * (len(series) + 1))
     axis.axvline(1 if ratios else 0, color=GREY, linewidth=0.8)
     for at, name in enumerate(series):
-        style = {"color": COLOURS[at % len(COLOURS)], "marker": MARKS[at % len(MARKS)], "linestyle": "none"}
+        style = {"color": COLOURS[at], "marker": MARKS[at], "linestyle": "none"}
         heights = {row: 0.4 - number - 0.8 * (at + 0.5) / len(series) for number, row in enumerate(rows)}
         axis.plot([], [], label=name, markersize=4.5, **style)
         for row, own in rows.items():

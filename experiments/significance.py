@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -137,3 +138,12 @@ def _times(sentences: int) -> NDArray[np.uint8]:
     for row in found:
         row[:] = np.bincount(random.integers(0, sentences, sentences), minlength=sentences)
     return found
+
+
+def quantile(degrees: int) -> float:
+    """The 97.5% quantile of Student's t: the expansion by Fisher and Cornish, good to 0.01 from four degrees on."""
+    z = NormalDist().inv_cdf(0.975)
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / degrees + second / degrees**2 + third / degrees**3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from experiments.groups import Group, Results
 from experiments.markdown import p_text, signed, table
 from experiments.planning import Plan, Request, joined, planned, seeded
 from experiments.runs import Run
-from experiments.significance import LEVEL
+from experiments.significance import LEVEL, quantile
 from experiments.study import Section, Study
 from nestree.data import read
 
@@ -82,15 +81,6 @@ def trend(sizes_: list[int], values: list[float]) -> Trend:
     shuffled = generator.permuted(np.broadcast_to(y, (DRAWS, len(y))), axis=1) @ x / spread
     hits = int((np.abs(shuffled) >= abs(slope) - 1e-12).sum())
     return Trend(slope, error, (hits + 1) / (DRAWS + 1))
-
-
-def quantile(degrees: int) -> float:
-    """The 97.5% quantile of Student's t: the expansion by Fisher and Cornish, good to 0.01 from four degrees on."""
-    z = NormalDist().inv_cdf(0.975)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / degrees + second / degrees**2 + third / degrees**3
 
 
 def section(results: Results, found: Section) -> None:

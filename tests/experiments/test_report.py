@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import report
+from experiments import plots, report
 from experiments.counts import pack
 from experiments.epochs import described
 from experiments.groups import Results
@@ -503,17 +503,25 @@ def test_speed_that_was_measured_without_ratios_has_those_of_epochs(tmp_path: Pa
 
 
 def test_a_difference_of_speed_within_its_error_is_no_yes(tmp_path: Path) -> None:
-    for spread, wanted in ((0.0, "2.0 times **(yes)**"), (4.0, "2.0 times **(not beyond chance)**")):
-        store = Store(tmp_path / f"{spread}")
-        base = [1.0, 1.0, 1.0, 1.0]
-        rows = {name: described(base, base, 9) for name in speed.ORDER}
-        rows["vanilla Inside"] = described(
-            [2.0 - spread / 3, 2.0 + spread, 2.0 - spread / 3, 2.0 - spread / 3], base, 9
-        )
+    for spread, times, wanted in ((0.0, 3, "yes"), (0.0, 1, "yes, by 4 steps"), (4.0, 3, "not beyond chance")):
+        store = Store(tmp_path / f"{spread} {times}")
+        base = [1.0, 1.0, 1.0, 1.0] * times
+        rows = {name: described(base, base, 20) for name in speed.ORDER}
+        uneven = [2.0 - spread, 2.0 + 3 * spread, 2.0 - spread, 2.0 - spread] * times
+        rows["vanilla Inside"] = described(uneven, base, 20)
         known = {"machine": {"cpu": "one"}, "threads": 2, "corpus": "litbank", "encoder": "minilm", "device": "cpu"}
         write_json(store.other_path("speed/cpu-litbank-minilm"), {**known, "epochs": rows})
         report.write(store)
-        assert wanted in (store.folder / "report.md").read_text(encoding="utf-8")
+        assert f"2.0 times **({wanted})**" in (store.folder / "report.md").read_text(encoding="utf-8")
+
+
+def test_series_of_a_picture_can_be_told_apart(tmp_path: Path) -> None:
+    marks = {"a row": {f"series {at}": plots.Mark(1.0, 0.5, 2.0) for at in range(len(plots.MARKS))}}
+    plots.forest(tmp_path / "all.svg", marks, {}, "x")
+    assert len(set(zip(plots.MARKS, plots.COLOURS, strict=True))) == len(plots.MARKS)
+    marks["a row"]["one more"] = plots.Mark(1.0, 0.5, 2.0)
+    with pytest.raises(ValueError, match="can be told apart"):
+        plots.forest(tmp_path / "more.svg", marks, {}, "x")
 
 
 def test_the_decodings_are_compared_where_nothing_else_was_taken_apart(tmp_path: Path) -> None:
