@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -202,14 +201,16 @@ class OutputFolder:
     def attempt(self, shard: Shard) -> Iterator[Path]:
         """A place to write the shard's output to. It is of no other process, and it goes when this one is done."""
         folder = self._unfinished / shard.name
-        folder.mkdir(parents=True, exist_ok=True)
-        mine = Path(tempfile.mkdtemp(prefix=ATTEMPT, dir=folder))
+        mine = folder / f"{ATTEMPT}{uuid.uuid4().hex}"  # named before it is made: no stop comes between the two
         try:
+            mine.mkdir(parents=True)
             yield mine / Path(shard.name).name
         finally:
-            shutil.rmtree(mine, ignore_errors=True)
-            with suppress(OSError):  # another attempt may be there
-                folder.rmdir()
+            try:
+                _take_away(mine)
+            except BaseException:  # a stop that comes here, which rmtree makes an OSError of if it closes a file
+                _take_away(mine)
+                raise
 
     def finish(self, shard: Shard, written: Path, receipt: Receipt) -> None:
         """Gives a complete output its name, and then its marker.
@@ -252,6 +253,12 @@ class OutputFolder:
     @property
     def _unfinished(self) -> Path:
         return self._state / "unfinished"
+
+
+def _take_away(attempt: Path) -> None:
+    shutil.rmtree(attempt, ignore_errors=True)
+    with suppress(OSError):  # another attempt may be there
+        attempt.parent.rmdir()
 
 
 def _began_with(run: Path, root: Path, settings: Mapping[str, Any]) -> bool:

@@ -159,7 +159,7 @@ def _work(pipe: Connection, number: int, job: Job, threads: int) -> None:
             pipe.send((FAULT, first_line(error)))
             return
         pipe.send((READY, None))
-        while True:
+        while not _WISH.is_set():  # which may have become another error, and that the receipt's
             shard: Shard = pipe.recv()
             pipe.send((DONE, worker.do(shard, partial(_tell, pipe, shard.name))))
 
