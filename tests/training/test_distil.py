@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import filelock
 import numpy as np
 import pytest
 import torch
@@ -199,22 +200,37 @@ def test_students_share_what_their_teacher_says(folder: Path, tmp_path: Path, mo
         assert torch.equal(one, two)
     assert not torch.equal(first.tensors(alone, 9)[0], other.tensors(alone, 9)[0])
     second.finish(tmp_path / "second")
-    assert sorted(path.suffix for path in (tmp_path / "said").iterdir()) == [
-        ".f32",
-        ".f32",
-        ".json",
-        ".json",
-        ".lock",
-        ".lock",
-    ]
+    kept = sorted(path.suffix for path in (tmp_path / "said").iterdir())
+    assert [one for one in kept if one != ".lock"] == [".f32", ".f32", ".json", ".json"]
     assert not (tmp_path / "second" / MARGINALS).exists()
+
+
+def test_answers_that_are_there_are_only_read(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be somebody else's."""
+    prepared(folder, tmp_path / "first", tmp_path / "said")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", refused)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    prepared(folder, tmp_path / "second", tmp_path / "said")[0].check(tmp_path)
+    other, _ = prepared(folder, tmp_path / "third")
+    other._answers = tmp_path / "other"
+    with pytest.raises(
+        TrainingError, match=r"other \(nothing can be written there\)\. Name another folder with --answ"
+    ):
+        other.check(tmp_path)
+    other._answers.mkdir(exist_ok=True)
+    with pytest.raises(TrainingError, match=r"Permission denied\)\. Name another folder with --answers"):
+        other.prepare(tmp_path, start_machine(settings(folder)), str)
 
 
 def test_a_student_waits_for_another_that_asks(folder: Path, tmp_path: Path) -> None:
     """As two that are started side by side: one asks, both learn."""
     (tmp_path / "said").mkdir()
     said = list[str]()
-    file, _ = objective(folder, corpus(folder, settings(folder)), tmp_path / "said")._files(tmp_path)
+    file = objective(folder, corpus(folder, settings(folder)), tmp_path / "said")._kept(tmp_path).file
     with file.with_suffix(".lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
 
@@ -327,9 +343,23 @@ def test_the_command_shares_answers_and_finds_them_when_it_goes_on(
     (folder / "shares-2" / "training" / "result.json").unlink()  # as if it had been stopped at the very end
     assert main(["distil", "--output", str(folder / "shares-2"), "--resume"]) == 0
     assert "already" in capsys.readouterr().err
+    for flags, wanted in ((["--answers", str(tmp_path / "elsewhere")], "elsewhere"), ([], "elsewhere")):
+        (folder / "shares-2" / "training" / "result.json").unlink()
+        assert main(["distil", "--output", str(folder / "shares-2"), "--resume", *flags]) == 0
+        assert wanted in capsys.readouterr().err  # the last one counts from then on
+
+
+def test_a_place_for_answers_that_is_none_costs_no_run(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(_command(folder, "costs", "--epochs", "1")[3:]) == 0
+    before = {path: path.read_bytes() for path in (folder / "costs").rglob("*") if path.is_file()}
+    capsys.readouterr()
     (tmp_path / "file").touch()
-    assert main(_command(folder, "shares-3", "--answers", str(tmp_path / "file"))[3:]) == 2
-    assert "--answers names a folder" in capsys.readouterr().err
+    for place, wanted in (("file", "--answers names a folder"), ("file/within", "cannot be kept in")):
+        assert main(_command(folder, "costs", "--force", "--answers", str(tmp_path / place))[3:]) == 2
+        assert wanted in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in (folder / "costs").rglob("*") if path.is_file()} == before
 
 
 def test_what_is_wrong_is_said(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -17,7 +19,7 @@ from transformers import T5Config, T5Model
 from nestree.cli.main import main
 from nestree.data import DataError
 from nestree.model import NestedNER
-from nestree.training import Progress, TrainingError, checkpoints, load_part, prepare, train
+from nestree.training import Progress, TrainingError, checkpoints, load_part, machine, prepare, train
 from nestree.training.folder import RunFolder
 from nestree.training.loop import Trainer
 from nestree.training.seeds import train_seeds
@@ -489,3 +491,18 @@ def test_entities_with_scores_are_mentioned(tmp_path: Path) -> None:
     guessed.write_text((tmp_path / "a.jsonl").read_text().replace('"ORG"', '"ORG", "score": 0.5'))
     found = prepare(load_part(guessed, config.splitter), part, config)
     assert "entities of 3 training documents have scores, as predictions do: they are taken as annotated" in found.notes
+
+
+def test_processes_wait_for_one_that_works_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as a teacher is asked about much text, which takes longer than the usual ten minutes."""
+    told = []
+
+    class Noting(accelerate.Accelerator):
+        def __init__(self, **given: Any) -> None:
+            told.extend(given["kwargs_handlers"])
+            super().__init__(**given)
+
+    encoder(tmp_path / "encoder")
+    monkeypatch.setattr(accelerate, "Accelerator", Noting)
+    machine.start(settings(tmp_path))
+    assert [one.timeout >= timedelta(days=1) for one in told] == [True]

@@ -103,11 +103,11 @@ def _distil(options: argparse.Namespace) -> int:
         raise DataError("a student has trees: loss = treecrf", advice="Leave --loss out.")
     for path in () if begun else teachers:
         check_reads_alike(path, config)
-    corpus = corpus_of(options, config, "--train", "distil")
-    raw, source = _raw(options, config, known)
     answers = options.answers or (Path(known["answers"]) if known.get("answers") else None)
     if answers and answers.is_file():
         raise DataError("this is a file; --answers names a folder", path=answers)
+    corpus = corpus_of(options, config, "--train", "distil")
+    raw, source = _raw(options, config, known)
     objective = Distillation(teachers, corpus.sentences, raw, corpus.labels, own, answers)
     objective.source = {"raw": source, "settings": own.as_dict()}
     objective.source |= {"answers": str(answers.resolve())} if answers else {}

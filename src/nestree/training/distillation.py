@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
@@ -33,10 +31,11 @@ from nestree.model.folder import model_fingerprint, read_folder
 from nestree.model.pieces import Batch, Cut
 from nestree.prediction.reading import budget_for, readable
 from nestree.settings import Settings, key
+from nestree.training.answers import Answers
 from nestree.training.config import TrainConfig
 from nestree.training.data import Sentence
 from nestree.training.errors import TrainingError
-from nestree.training.folder import ABOUT, MARGINALS, write_text
+from nestree.training.folder import ABOUT, MARGINALS
 from nestree.training.objective import Objective
 
 UNITS = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
@@ -85,9 +84,9 @@ class Distillation(Objective):
         raw: Sequence[Sequence[str]],
         labels: Sequence[str],
         config: DistilConfig,
-        answers: Path | None = None,
+        answers: str | PathLike[str] | None = None,
     ) -> None:
-        self._answers = answers
+        self._answers = Path(answers) if answers else None
         self._teachers = [Path(one) for one in teachers]
         self._words = [one.words for one in annotated] + [tuple(one) for one in raw]
         self._annotated, self._raw = len(annotated), len(raw)
@@ -124,6 +123,11 @@ class Distillation(Objective):
 
     # --- What the teacher says ---
 
+    def check(self, folder: Path) -> None:
+        """Refuses a folder for answers that has none and can have none, before a run that is there is replaced."""
+        if self.recordable and self._answers:
+            self._kept(folder).check_place()
+
     def prepare(self, folder: Path, accelerator: Any, say: Callable[[str], None]) -> None:
         """Asks the teacher about every sentence, unless that was done before; or gets ready to ask in each step."""
         who = f"{len(self._teachers)} teachers say" if len(self._teachers) > 1 else "the teacher says"
@@ -139,91 +143,47 @@ class Distillation(Objective):
             super().prepare(folder, accelerator, say)
             self._asked = self._teacher(accelerator.device)
             return
-        file, about = self._files(folder)
-        if accelerator.is_main_process:
-            how_long = "for other students too" if self._answers else "as long as the run lasts"
-            with self._alone(file, say):
-                if not self._is_there(file, about):
-                    say(f"{what} is kept in {file} ({size}) {how_long}")
-                    self._ask(file, about, self._teacher(accelerator.device))
-                elif self._answers:
-                    say(f"{what} is in {file} already")
+        answers = self._kept(folder)
+        if accelerator.is_main_process and not answers.are_there():
+            with answers.alone(say):
+                if not answers.are_there():  # of another student, meanwhile
+                    how_long = "for other students too" if answers.shared else "as long as the run lasts"
+                    say(f"{what} is kept in {answers.file} ({size}) {how_long}")
+                    self._ask(answers, self._teacher(accelerator.device))
             if accelerator.device.type == "cuda":
                 torch.cuda.empty_cache()
+        elif accelerator.is_main_process and answers.shared:
+            say(f"{what} is in {answers.file} already")
         accelerator.wait_for_everyone()
-        if not self._is_there(file, about):
-            raise TrainingError(f"what the teachers say cannot be read from {file}. All machines must share it.")
-        shape = (int(self._starts[-1]), self._kinds)
-        self._marginals = np.memmap(file, dtype=np.float32, mode="r", shape=shape)
-        self._entropies = np.array(json.loads(about.read_text())["entropies"], dtype=np.float32)
+        self._marginals, self._entropies = answers.read()
 
-    def _files(self, folder: Path) -> tuple[Path, Path]:
-        """Where what the teacher says is kept, and what there is to know of it."""
-        if self._answers is None:
-            return folder / MARGINALS, folder / ABOUT
-        name = hashlib.sha256(json.dumps([self._key(), self._labels]).encode()).hexdigest()[:16]
-        return self._answers / f"{name}.f32", self._answers / f"{name}.json"
-
-    @contextmanager
-    def _alone(self, file: Path, say: Callable[[str], None]) -> Iterator[None]:
-        """Within it, no other student writes to a file; one that does is waited for."""
-        if self._answers is None:
-            yield
-            return
-        from filelock import FileLock, Timeout
-
-        try:
-            self._answers.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(file.with_suffix(".lock"))
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                say(f"another student asks and writes {file}: waiting for it")
-                lock.acquire()
-        except OSError as error:
-            what = f"what the teachers say cannot be kept in {self._answers} ({error})"
-            raise TrainingError(f"{what}. Name another folder with --answers.") from error
-        try:
-            yield
-        finally:
-            lock.release()
+    def _kept(self, folder: Path) -> Answers:
+        """Where what the teacher says is kept: in the run's folder, or where other students find it."""
+        of = {
+            "teachers": self._fingerprints,
+            "sentences": text_fingerprint(self._words),
+            "temperature": self._config.temperature,
+        }
+        file, about = folder / MARGINALS, folder / ABOUT
+        if self._answers:
+            name = hashlib.sha256(json.dumps([of, self._labels]).encode()).hexdigest()[:16]
+            file, about = self._answers / f"{name}.f32", self._answers / f"{name}.json"
+        return Answers(file, about, of, (int(self._starts[-1]), self._kinds), self._answers is not None)
 
     def _teacher(self, device: torch.device) -> Teacher:
         models = [NestedNER.from_pretrained(path) for path in self._teachers]
         model = models[0] if len(models) == 1 else NestedNER.ensemble(models)
         return Teacher(model.to(device).eval(), self._words, self._labels, self._config.temperature)
 
-    def _is_there(self, file: Path, about: Path) -> bool:
-        """Whether the file is there, whole, and of these teachers and sentences."""
-        try:
-            found = json.loads(about.read_text(encoding="utf-8"))
-            return bool(found["of"] == self._key() and file.stat().st_size == self.bytes)
-        except (OSError, ValueError, KeyError):
-            return False
-
-    def _key(self) -> dict[str, Any]:
-        sentences = text_fingerprint(self._words)
-        temperature = self._config.temperature
-        return {"teachers": self._fingerprints, "sentences": sentences, "temperature": temperature}
-
-    def _ask(self, path: Path, about: Path, teacher: Teacher) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        about.unlink(missing_ok=True)  # what it says of the file is not true any more
-        shape = (int(self._starts[-1]), self._kinds)
-        try:
-            _take_room(path, self.bytes)
-            file = np.memmap(path, dtype=np.float32, mode="r+", shape=shape)
+    def _ask(self, answers: Answers, teacher: Teacher) -> None:
+        with answers.writing() as file:
             for numbers in teacher.batches():
                 marginals, entropies = teacher.says(numbers)
                 for number, own, entropy in zip(numbers, marginals, entropies, strict=True):
                     n = len(self._words[number])
                     file[self._starts[number] : self._starts[number + 1]] = own[_upper(n)]
                     self._entropies[number] = entropy
-            file.flush()
-        except OSError as error:
-            raise TrainingError(f"what the teachers say cannot be kept in {path} ({error}). Make room.") from error
-        known = {"of": self._key(), "entropies": [float(one) for one in self._entropies]}
-        write_text(about, json.dumps(known) + "\n")  # last: with it, the file is whole
+        answers.finish(self._entropies)
 
     def tensors(self, numbers: np.ndarray, n: int) -> tuple[Tensor, ...]:
         """The teacher's marginals and entropies, and which sentences are annotated.
@@ -308,15 +268,6 @@ class Teacher:
         lengths = batch.lengths.tolist()
         entropies: list[float] = crf.entropy.float().cpu().tolist()
         return [marginals[at, :n, :n] for at, n in enumerate(lengths)], entropies
-
-
-def _take_room(path: Path, size: int) -> None:
-    """A file of so many bytes that are really there: a disk that is full when a memory map is written ends Python."""
-    with path.open("wb") as stream:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(stream.fileno(), 0, size)
-        else:
-            stream.truncate(size)
 
 
 @cache

@@ -199,6 +199,12 @@ class RunFolder(RunFiles):
         run = _described(corpus, machine) | ({"objective": dict(objective)} if objective else {})
         self.write_down(config.updated({"encoder": resolved(config.encoder)}).as_toml(), run)
 
+    def remember(self, objective: Mapping[str, Any]) -> None:
+        """What is to be made small, as a run that goes on was told: its teachers may be in other places by now."""
+        run = self.run
+        if objective and run.get("objective") != objective:
+            write_text(self._run, json.dumps(run | {"objective": dict(objective)}, indent=2) + "\n")
+
     def config(self) -> TrainConfig:
         """The settings of the run that is here."""
         return TrainConfig().updated(read_config(self._config), str(self._config))

@@ -214,10 +214,13 @@ class Trainer:
         else:
             self.folder.check_place(force=force)
         self.folder.check_writable()
+        self.objective.check(self.folder.training)
 
     def open(self, *, resume: bool, force: bool) -> None:
         """Makes the run's folder its own. Nothing that was there is touched before the run can really begin."""
-        if self.first and not (resume and self.folder.begun):
+        if self.first and resume and self.folder.begun:
+            self.folder.remember(self.objective.described())
+        elif self.first:
             if force:
                 self.folder.replace()
             self.folder.begin(self.config, self.corpus, machine.described(self.accelerator), self.objective.described())

@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
 
@@ -16,6 +17,12 @@ from nestree import __version__
 from nestree.training.errors import TrainingError
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "numpy", "triton")
+
+PATIENCE = timedelta(days=2)
+"""How long processes wait for one of them that works for all, such as by asking a teacher about much text.
+
+Whoever started them ends all if one dies, so that none waits in vain.
+"""
 
 
 class Place(Protocol):
@@ -40,14 +47,15 @@ def start(config: Place) -> Any:
     Raises:
         TrainingError: the device or the precision is not to be had here.
     """
-    from accelerate import Accelerator
+    from accelerate import Accelerator, InitProcessGroupKwargs
     from accelerate.state import AcceleratorState
 
     there: dict[str, Callable[[], bool]] = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
     if config.device in there and not there[config.device]():
         raise TrainingError(f"torch finds no device {config.device!r} here. Use device = cpu, or leave it out.")
     AcceleratorState._reset_state()  # another run of this process may have had another precision
-    accelerator = Accelerator(mixed_precision=_precision(config), cpu=config.device == "cpu")
+    group = InitProcessGroupKwargs(timeout=PATIENCE)
+    accelerator = Accelerator(mixed_precision=_precision(config), cpu=config.device == "cpu", kwargs_handlers=[group])
     if config.device in there and accelerator.device.type != config.device:
         raise TrainingError(f"device is {config.device!r}, and Accelerate was set up for {accelerator.device.type!r}.")
     if config.deterministic and accelerator.device.type == "cuda":

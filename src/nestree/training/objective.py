@@ -32,6 +32,13 @@ class Objective:
         """What the model card says of it."""
         return {}
 
+    def check(self, folder: Path) -> None:
+        """Is called before anything slow, and before anything that was there is replaced: an error if it cannot be.
+
+        Args:
+            folder: the one of :meth:`prepare`.
+        """
+
     def prepare(self, folder: Path, accelerator: Any, say: Callable[[str], None]) -> None:
         """Is called once, before the first step: what takes long is done here, and kept in the run's folder.
 
