@@ -71,7 +71,8 @@ def make_optimizer(model: WithEncoder, config: Rates) -> torch.optim.AdamW:
                 of = {"encoder": of_encoder, "full_lr": rate}
                 groups.append({"params": chosen, "lr": rate, "weight_decay": decay, **of})
     if model.device.type != "cuda":
-        # On CPUs the fused kernel takes weights and gradients for what lies in memory in one order.
+        # On CPUs the fused kernel takes weights and what it knows of them for what lies in memory in one order; what
+        # comes back from a checkpoint lies in order, whatever the weight does.
         in_order = all(one.is_contiguous() for group in groups for one in group["params"])
         return torch.optim.AdamW(groups, fused=(model.device.type == "cpu" and in_order) or None)
     # Rates are tensors there, so that a recorded step reads the present ones.
