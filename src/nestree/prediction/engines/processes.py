@@ -159,9 +159,12 @@ def _work(pipe: Connection, number: int, job: Job, threads: int) -> None:
             pipe.send((FAULT, first_line(error)))
             return
         pipe.send((READY, None))
-        while not _WISH.is_set():  # which may have become another error, and that the receipt's
+        while True:
             shard: Shard = pipe.recv()
-            pipe.send((DONE, worker.do(shard, partial(_tell, pipe, shard.name))))
+            receipt = worker.do(shard, partial(_tell, pipe, shard.name))
+            if _WISH.is_set():  # and the stop may have become another error, which the receipt takes for the shard's
+                return
+            pipe.send((DONE, receipt))
 
 
 def _tell(pipe: Connection, name: str, documents: int) -> None:
