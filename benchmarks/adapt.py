@@ -14,7 +14,8 @@ Given several times, encoders and settings of taggers take turns: the first mode
 
 ``measure`` writes ``benchmarks/results/adapt-CORPUS-ENCODER[-NAME].json`` and prints the table: dev F1, mean ± standard
 deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds.
-Kinds of which ``--work`` holds nothing stay in that file as an earlier call left them, with what was noted there.
+Kinds of which ``--work`` holds nothing stay in that file as an earlier call left them, with what was noted there, and
+with the flags and the commit of that call.
 
 Time, on an H200 shared by nine processes (with MPS): MPNet-base (``--width 768``) on GENIA is adapted in 380 to 450 s,
 two at a time; five taggers side by side take 160 to 190 s for six epochs. Of ten epochs beside up to twelve others,
@@ -37,7 +38,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.measure import RESULTS
-from experiments import counts, significance
+from experiments import counts, provenance, significance
 from experiments.corpora import find
 from experiments.pool import Job, python, run
 from experiments.runs import Run
@@ -158,7 +159,8 @@ class Plan:
         def command() -> list[str]:
             return ["distil", str(teacher), *raw, *data, *self._settings("student", seed), *flags]
 
-        return _Step(folder.name, command, (teacher.name,), _is_finished(folder))
+        after = (teacher.name, self.encoder_folder(seed).name)
+        return _Step(folder.name, command, after, _is_finished(folder))
 
     # --- What came out ---
 
@@ -171,8 +173,10 @@ class Plan:
             there = [one for one in folders if (one / "nestree.json").is_file()]
             found[kind] = [_measure(folder, self.corpus.dev, self.options.device) for folder in there]
         encoders = [AdaptFolder(self.encoder_folder(number)).result() for number in range(len(self.options.adapt))]
-        flags = {name: getattr(self.options, name) for name in ("adapt", "train", "distil")}
-        return {"encoder": encoders[0], "more_encoders": encoders[1:], "flags": flags, "kinds": found}
+        how = {"flags": {name: getattr(self.options, name) for name in ("adapt", "train", "distil")}}
+        how["code"] = provenance.code()
+        made = {kind: how for kind, runs in found.items() if runs}
+        return {"encoder": encoders[0], "more_encoders": encoders[1:], "made": made, "kinds": found}
 
 
 def _measure(folder: Path, dev: Path, device: str) -> dict[str, Any]:
@@ -213,7 +217,8 @@ def with_earlier(found: dict[str, Any], earlier: dict[str, Any]) -> dict[str, An
     pairs = zip_longest(found["more_encoders"], earlier.get("more_encoders", []))
     more = [now or before for now, before in pairs]
     encoder = found["encoder"] or earlier["encoder"]
-    return {**found, "encoder": encoder, "more_encoders": more, "notes": notes, "kinds": kinds}
+    made = {**earlier.get("made", {}), **found["made"]}
+    return {**found, "encoder": encoder, "more_encoders": more, "made": made, "notes": notes, "kinds": kinds}
 
 
 def table(found: dict[str, Any], compared_with: Sequence[dict[str, Any]]) -> list[str]:
