@@ -71,21 +71,20 @@ def epochs(trainer: Trainer, known: dict[str, losses.Loss], seconds: float) -> d
     """The time of an epoch with each loss: measured if it fits into the time, else from as many steps as do.
 
     Steps come in an order drawn at random; on each batch all losses take turns, so that what disturbs the machine
-    disturbs all of them. On a GPU the quick ones see the batches once before.
+    disturbs all of them. On a GPU the quick ones see each batch once before, since its lengths may be new to them.
     """
     order = list(range(len(trainer.parts)))
     random.Random(0).shuffle(order)
-    for name, loss in known.items():
-        spent = 0.0
-        for number in order if name in QUICK and trainer.model.device.type == "cuda" else order[:1]:
-            spent += trainer.step(loss, number)
-            if spent > seconds:
-                break
+    seen_before = QUICK if trainer.model.device.type == "cuda" else ()
+    for loss in known.values():
+        trainer.step(loss, order[0])
     times: dict[str, list[float]] = {name: [] for name in known}
     for number in order:
         due = {name for name, own in times.items() if sum(own) <= seconds or len(own) < LEAST}
         for name, loss in known.items():
             if name in due or (due and name == "biaffine"):  # whose steps the others' are compared with
+                if name in seen_before:
+                    trainer.step(loss, number)
                 times[name].append(trainer.step(loss, number))
     return {name: described(own, times["biaffine"], len(order)) for name, own in times.items()}
 

@@ -63,7 +63,7 @@ def write(store: Store) -> Path:
         head = ["experiment", "the paper says", "paper", "here (does it hold?)"]
         parts += ["## The paper's claims", table(head, claims)]
     parts += ["## Contents", "\n".join(contents)]
-    parts += [*bodies, "## Where the numbers come from", *_provenance(results)]
+    parts += [*bodies, "## Where the numbers come from", *_provenance(results), *_note(store, "provenance")]
     path = store.folder / "report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -295,6 +295,24 @@ def test_steps_on_a_gpu_become_epochs(tmp_path: Path) -> None:
     assert "Masked Inside is quicker than vanilla Inside" in (store.folder / "report.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("slow", "wanted"),
+    [
+        ({"low": 9.0, "ratio": 10.0, "high": 11.0, "steps": 3}, "yes, by 3 steps"),
+        ({"low": 5.0, "ratio": 10.0, "high": 15.0, "steps": 3}, "not beyond chance, by 3 steps"),  # 2.8 errors, not 4.3
+        ({"low": 8.0, "ratio": 10.0, "high": 12.0, "steps": 12}, "yes"),
+        ({"low": 10.0, "ratio": 10.0, "high": 10.0, "steps": 1}, "not tested, by 1 steps"),
+        ({"ratio": 10.0, "steps": 12}, "not tested"),
+    ],
+)
+def test_verdicts_by_single_steps_know_how_much_these_vary(tmp_path: Path, slow: dict[str, float], wanted: str) -> None:
+    quick = {"low": 2.0, "ratio": 2.0, "high": 2.0, "steps": 12}
+    rows = dict.fromkeys(("Masked Inside", "nestree", "biaffine"), quick) | {"vanilla Inside": slow}
+    found = Section(tmp_path)
+    speed._claims(found, "here", "gpu", {name: row["ratio"] for name, row in rows.items()}, rows)
+    assert found.claims[0].verdict == wanted
+
+
 def test_how_the_loss_grows_is_shown_for_the_devices_that_were_measured(tmp_path: Path) -> None:
     store = Store(tmp_path / "experiments" / "results")
     synthetic.put(store, 0.5, Run("genia", "minilm"))
@@ -331,7 +349,9 @@ def test_rank_correlation_of_share_and_recall() -> None:
     assert p == pytest.approx(1 / (errors.DRAWS + 1))
 
 
-@pytest.mark.parametrize(("degrees", "wanted"), [(4, 2.776), (10, 2.228), (30, 2.042), (1000, 1.962)])
+@pytest.mark.parametrize(
+    ("degrees", "wanted"), [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (10, 2.228), (30, 2.042), (1000, 1.962)]
+)
 def test_quantiles_of_students_t(degrees: int, wanted: float) -> None:
     assert latent_labels.quantile(degrees) == pytest.approx(wanted, abs=0.01)
 
@@ -503,7 +523,9 @@ def test_speed_that_was_measured_without_ratios_has_those_of_epochs(tmp_path: Pa
 
 
 def test_a_difference_of_speed_within_its_error_is_no_yes(tmp_path: Path) -> None:
-    for spread, times, wanted in ((0.0, 3, "yes"), (0.0, 1, "yes, by 4 steps"), (4.0, 3, "not beyond chance")):
+    cases = [(0.0, 3, "yes"), (0.0, 1, "yes, by 4 steps"), (4.0, 3, "not beyond chance"), (0.7, 3, "yes")]
+    cases += [(0.7, 1, "not beyond chance, by 4 steps")]  # 1.4 errors, as of twelve steps 2.5
+    for spread, times, wanted in cases:
         store = Store(tmp_path / f"{spread} {times}")
         base = [1.0, 1.0, 1.0, 1.0] * times
         rows = {name: described(base, base, 20) for name in speed.ORDER}
