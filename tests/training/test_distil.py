@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -23,11 +24,11 @@ from nestree.cli.main import main
 from nestree.crf import TreeCRF
 from nestree.data import Splitter
 from nestree.model.ensemble import aligned_potentials
-from nestree.training import Result, TrainConfig, train
+from nestree.training import Result, TrainConfig, distillation, train
 from nestree.training.data import Corpus, Sentence
 from nestree.training.distillation import DistilConfig, Distillation, Teacher
 from nestree.training.errors import TrainingError
-from nestree.training.folder import ABOUT, MARGINALS
+from nestree.training.folder import ABOUT, MARGINALS, UNFINISHED, RunFolder
 from nestree.training.machine import start as start_machine
 from tests.training.cases import command, corpus, corpus_file, encoder, finish, run, settings, start, steps
 
@@ -149,7 +150,7 @@ def test_room_is_taken_before_the_teacher_is_asked(
     sizes = []
 
     def batches(self: Teacher) -> list[list[int]]:
-        sizes.append((tmp_path / MARGINALS).stat().st_blocks * 512)
+        sizes.append((tmp_path / f"{MARGINALS}{UNFINISHED}").stat().st_blocks * 512)
         return original(self)
 
     original = Teacher.batches
@@ -161,8 +162,9 @@ def test_room_is_taken_before_the_teacher_is_asked(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(TrainingError, match=r"No space left on device\)\. Make room"):
+    with pytest.raises(TrainingError, match=r"No space left on device\)\. Make room, or name another --output"):
         prepared(folder, tmp_path / "full")
+    assert not list((tmp_path / "full").iterdir())
 
 
 def test_what_is_kept_of_other_teachers_is_not_taken_for_these(
@@ -215,15 +217,62 @@ def test_answers_that_are_there_are_only_read(folder: Path, tmp_path: Path, monk
     monkeypatch.setattr(filelock.FileLock, "acquire", refused)
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
     prepared(folder, tmp_path / "second", tmp_path / "said")[0].check(tmp_path)
-    other, _ = prepared(folder, tmp_path / "third")
-    other._answers = tmp_path / "other"
+    other = objective(folder, corpus(folder, settings(folder)), tmp_path / "other")
     with pytest.raises(
         TrainingError, match=r"other \(nothing can be written there\)\. Name another folder with --answ"
     ):
         other.check(tmp_path)
-    other._answers.mkdir(exist_ok=True)
     with pytest.raises(TrainingError, match=r"Permission denied\)\. Name another folder with --answers"):
         other.prepare(tmp_path, start_machine(settings(folder)), str)
+
+
+def test_a_student_that_learns_keeps_what_it_read(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another one asks again, and is killed."""
+    first, _ = prepared(folder, tmp_path / "first", tmp_path / "said")
+    before = [one.clone() for one in first.tensors(np.array([0, 3]), 9)]
+    next((tmp_path / "said").glob("*.json")).unlink()
+
+    def killed(self: Teacher, numbers: Sequence[int]) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Teacher, "says", killed)
+    with pytest.raises(ZeroDivisionError):
+        prepared(folder, tmp_path / "second", tmp_path / "said")
+    for one, two in zip(before, first.tensors(np.array([0, 3]), 9), strict=True):
+        assert torch.equal(one, two)
+    assert not list((tmp_path / "said").glob(f"*{UNFINISHED}"))
+
+
+@pytest.mark.parametrize("damage", ["null", "[]", "{", '{"of": null}', "no entropies", "few entropies", "bytes"])
+def test_damaged_answers_are_asked_for_again(folder: Path, tmp_path: Path, damage: str) -> None:
+    first, _ = prepared(folder, tmp_path / "first", tmp_path / "said")
+    wanted = [one.clone() for one in first.tensors(np.array([0, 3]), 9)]
+    about, file = (next((tmp_path / "said").glob(f"*.{kind}")) for kind in ("json", "f32"))
+    known = json.loads(about.read_text())
+    if damage == "bytes":
+        file.write_bytes(bytes(file.stat().st_size))
+    elif damage == "no entropies":
+        about.write_text(json.dumps({name: known[name] for name in known if name != "entropies"}))
+    elif damage == "few entropies":
+        about.write_text(json.dumps(known | {"entropies": known["entropies"][1:]}))
+    else:
+        about.write_text(damage)
+    said = list[str]()
+    second, _ = prepared(folder, tmp_path / "second", tmp_path / "said", said.append)
+    assert "for other students too" in said[0]
+    for one, two in zip(wanted, second.tensors(np.array([0, 3]), 9), strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_how_long_asking_takes_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[str]()
+    monkeypatch.setattr(distillation, "MEASURED", 0.0)
+    batches = Teacher.batches
+    monkeypatch.setattr(Teacher, "batches", lambda self: [[number] for own in batches(self) for number in own])
+    prepared(folder, tmp_path, say=said.append)
+    assert sum("asking takes about 0:0" in one for one in said) == 1
 
 
 def test_a_student_waits_for_another_that_asks(folder: Path, tmp_path: Path) -> None:
@@ -359,7 +408,57 @@ def test_a_place_for_answers_that_is_none_costs_no_run(
     for place, wanted in (("file", "--answers names a folder"), ("file/within", "cannot be kept in")):
         assert main(_command(folder, "costs", "--force", "--answers", str(tmp_path / place))[3:]) == 2
         assert wanted in capsys.readouterr().err
+    shutil.copytree(folder / "teacher-0", tmp_path / "damaged")
+    weights = tmp_path / "damaged" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:500])
+    more = _command(folder, "costs", "--force")[3:]
+    assert main([*more[:1], str(tmp_path / "damaged"), *more[2:]]) == 2
+    assert "the weights are damaged" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in (folder / "costs").rglob("*") if path.is_file()} == before
+    assert main(more) == 0
+    assert capsys.readouterr().err.count(" is kept in ") == 1  # and not asked again after the run was replaced
+
+
+def test_a_run_goes_on_where_its_data_is_now(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(folder / "teacher-1", tmp_path / "teacher")
+    data = corpus_file(tmp_path / "train.jsonl")
+    flags = ["--output", str(tmp_path / "run"), "--encoder", str(folder / "encoder"), "--device", "cpu"]
+    files = ["--train", str(data), "--dev", str(data)]
+    assert main(["distil", str(tmp_path / "teacher"), *files, *flags, "--epochs", "1"]) == 0
+    short = ["distil", "--output", str(tmp_path / "run"), "--resume"]
+    result = tmp_path / "run" / "training" / "result.json"
+    result.unlink()
+    moved = (tmp_path / "teacher").rename(tmp_path / "moved")
+    data = data.rename(tmp_path / "other.jsonl")
+    capsys.readouterr()
+    assert main([*short, "--train", str(data), "--dev", str(data)]) == 2
+    assert "is not there any more" in (said := capsys.readouterr().err)
+    assert "nestree distil TEACHER" in said
+    assert main([*short[:1], str(moved), *short[1:], "--train", str(data), "--dev", str(data)]) == 0
+    result.unlink()
+    assert main(short) == 0
+    assert main([*short[:1], str(tmp_path / "teacher"), *short[1:]]) == 0  # it is finished, and needs no teacher
+    assert "nothing is left to do" in capsys.readouterr().err
+    result.unlink()
+    assert main([*short, "--cache-gb", "0"]) == 2
+    assert "asked_in_each_step" in capsys.readouterr().err
+
+
+def test_folders_that_are_no_teachers_say_what_they_are(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--train", str(corpus_file(tmp_path / "train.jsonl")), "--output", str(tmp_path / "out")]
+    (tmp_path / "both").mkdir()
+    both = [tmp_path / "both" / f"teacher-{seed}" for seed in (0, 1)]
+    for one in both:
+        one.symlink_to(folder / one.name)
+    assert main(["distil", str(tmp_path / "both"), *flags]) == 2
+    assert f"Name those that are meant: {both[0]} {both[1]}" in capsys.readouterr().err
+    run = RunFolder(tmp_path / "stopped")
+    for objective_, command_ in (({}, "train"), ({"objective": {"same": {}}}, "distil")):
+        run.write_down("", objective_)
+        assert main(["distil", str(run.path), *flags]) == 2
+        assert f"nestree {command_} --output {run.path} --resume" in capsys.readouterr().err
 
 
 def test_what_is_wrong_is_said(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,12 +80,12 @@ def _distil(options: argparse.Namespace) -> int:
     if begun and "objective" not in folder.run:
         advice = f"Go on with `nestree train --output {options.output} --resume`."
         raise DataError("this run is no distillation", path=options.output, advice=advice)
-    if begun and _says_no_more(options) and (found := folder.finished()):  # its teachers may be gone
+    known = folder.run.get("objective", {}) if begun else {}
+    if begun and (found := folder.finished()) and (_says_no_more(options) or _are_gone(options, known)):
         if is_first_process():
             common.say(f"{options.output}: this run is finished; nothing is left to do")
             say_result(found, options.output)
         return 0
-    known = folder.run.get("objective", {}) if begun else {}
     for path in options.inputs:
         _check_input(path)
     teachers = [path for path in options.inputs if _is_model(path)] or [Path(one) for one in known.get("teachers", ())]
@@ -95,6 +95,7 @@ def _distil(options: argparse.Namespace) -> int:
         raise DataError("there is no teacher", advice=advice or "Name folders of models to learn from; see --help.")
     common.check_once(teachers)
     for path in teachers:
+        _check_moved(path, options)
         common.check_model(path)
         if options.output.exists() and options.output.samefile(path):
             raise DataError("this is one of the teachers", path=path, advice="Name another --output.")
@@ -126,6 +127,20 @@ def _says_no_more(options: argparse.Namespace) -> bool:
     return not common.chosen_keys(options)
 
 
+def _are_gone(options: argparse.Namespace, known: dict[str, Any]) -> bool:
+    """Whether a finished run's teachers or texts are not there any more, which it does not need."""
+    named = options.inputs or [Path(one) for one in known.get("teachers", ())]
+    return not all(path.exists() for path in named)
+
+
+def _check_moved(path: Path, options: argparse.Namespace) -> None:
+    """Of a run that goes on: says that a teacher is not where it was, and how to say where it is."""
+    if path.exists() or options.inputs:
+        return
+    advice = f"Name where it is now: nestree distil TEACHER... --output {options.output} --resume"
+    raise DataError("the teacher that this run began with is not there any more", path=path, advice=advice)
+
+
 def _is_model(path: Path) -> bool:
     return (path / "nestree.json").is_file()
 
@@ -134,9 +149,19 @@ def _check_input(path: Path) -> None:
     """Refuses what is neither a model nor text, before anything slow."""
     if not path.exists():
         raise DataError("there is no such model, file or folder", path=path)
-    if (path / "training").is_dir() and not _is_model(path):
-        advice = f"Go on with it (nestree train --output {path} --resume), or leave it out."
+    if _is_model(path) or not path.is_dir():
+        return
+    from nestree.training.folder import RunFolder
+
+    if (path / "training").is_dir():
+        run = RunFolder(path)
+        command = "distil" if run.begun and "objective" in run.run else "train"
+        advice = f"Go on with it (nestree {command} --output {path} --resume), or leave it out."
         raise DataError("the run in this folder has no model yet", path=path, advice=advice)
+    models = sorted(one for one in path.iterdir() if _is_model(one))
+    if models:
+        advice = f"Name those that are meant: {' '.join(map(str, models[:9]))}{' ...' if len(models) > 9 else ''}"
+        raise DataError("this is no model, but there are models in this folder", path=path, advice=advice)
 
 
 def _sentence(words: tuple[str, ...]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -37,8 +38,11 @@ from nestree.training.data import Sentence
 from nestree.training.errors import TrainingError
 from nestree.training.folder import ABOUT, MARGINALS
 from nestree.training.objective import Objective
+from nestree.training.progress import clock
 
 UNITS = {"GB": 1e9, "MB": 1e6, "kB": 1e3}
+MEASURED = 10.0
+"""Seconds of asking after which it is said how long all of it will take."""
 MOST_WORDS = 256
 """Longer sentences of raw text are left out: their charts would take most of the time and room."""
 
@@ -113,6 +117,7 @@ class Distillation(Objective):
         """Where the teachers are, and what must stay as it is."""
         same = {"teachers": self._fingerprints, "raw": self._text, "alpha": self._config.alpha}
         same |= {"temperature": self._config.temperature}
+        same |= {} if self.recordable else {"asked_in_each_step": True}  # which gives the same to rounding alone
         return {"teachers": [str(path.resolve()) for path in self._teachers], "same": same, **self.source}
 
     def told(self) -> dict[str, Any]:
@@ -130,6 +135,8 @@ class Distillation(Objective):
 
     def prepare(self, folder: Path, accelerator: Any, say: Callable[[str], None]) -> None:
         """Asks the teacher about every sentence, unless that was done before; or gets ready to ask in each step."""
+        if self._marginals is not None or self._asked:  # it was done before a run was replaced
+            return
         who = f"{len(self._teachers)} teachers say" if len(self._teachers) > 1 else "the teacher says"
         what = f"what {who} of {len(self._words):,} sentences ({self._raw:,} of raw text)"
         size = next(f"{self.bytes / of:.1f} {unit}" for unit, of in UNITS.items() if self.bytes >= of or of == 1e3)
@@ -140,22 +147,30 @@ class Distillation(Objective):
                 else ":"
             )
             say(f"{what} would take {size}{kept} it is asked for anew in each step, which takes longer")
-            super().prepare(folder, accelerator, say)
             self._asked = self._teacher(accelerator.device)
+            super().prepare(folder, accelerator, say)
             return
         answers = self._kept(folder)
-        if accelerator.is_main_process and not answers.are_there():
-            with answers.alone(say):
-                if not answers.are_there():  # of another student, meanwhile
-                    how_long = "for other students too" if answers.shared else "as long as the run lasts"
-                    say(f"{what} is kept in {answers.file} ({size}) {how_long}")
-                    self._ask(answers, self._teacher(accelerator.device))
-            if accelerator.device.type == "cuda":
-                torch.cuda.empty_cache()
-        elif accelerator.is_main_process and answers.shared:
-            say(f"{what} is in {answers.file} already")
+        if accelerator.is_main_process:
+            self._see_to(answers, f"{what} is kept in {answers.file} ({size})", accelerator.device, say)
         accelerator.wait_for_everyone()
         self._marginals, self._entropies = answers.read()
+
+    def _see_to(self, answers: Answers, what: str, device: torch.device, say: Callable[[str], None]) -> None:
+        """Asks the teacher, unless it was asked before, perhaps by another student."""
+        if answers.are_whole():
+            if answers.shared:
+                say(f"{what} already")
+            return
+        with answers.alone(say):
+            if answers.are_whole():
+                say(f"{what} by now")
+                return
+            say(f"{what} {'for other students too' if answers.shared else 'as long as the run lasts'}")
+            teacher = self._teacher(device)
+            answers.write(lambda marginals, entropies: self._ask(teacher, marginals, entropies, say))
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _kept(self, folder: Path) -> Answers:
         """Where what the teacher says is kept: in the run's folder, or where other students find it."""
@@ -168,22 +183,25 @@ class Distillation(Objective):
         if self._answers:
             name = hashlib.sha256(json.dumps([of, self._labels]).encode()).hexdigest()[:16]
             file, about = self._answers / f"{name}.f32", self._answers / f"{name}.json"
-        return Answers(file, about, of, (int(self._starts[-1]), self._kinds), self._answers is not None)
+        shape = int(self._starts[-1]), self._kinds
+        return Answers(file, about, of, shape, len(self._words), self._answers is not None)
 
     def _teacher(self, device: torch.device) -> Teacher:
         models = [NestedNER.from_pretrained(path) for path in self._teachers]
         model = models[0] if len(models) == 1 else NestedNER.ensemble(models)
         return Teacher(model.to(device).eval(), self._words, self._labels, self._config.temperature)
 
-    def _ask(self, answers: Answers, teacher: Teacher) -> None:
-        with answers.writing() as file:
-            for numbers in teacher.batches():
-                marginals, entropies = teacher.says(numbers)
-                for number, own, entropy in zip(numbers, marginals, entropies, strict=True):
-                    n = len(self._words[number])
-                    file[self._starts[number] : self._starts[number + 1]] = own[_upper(n)]
-                    self._entropies[number] = entropy
-        answers.finish(self._entropies)
+    def _ask(self, teacher: Teacher, marginals: np.ndarray, entropies: np.ndarray, say: Callable[[str], None]) -> None:
+        began, told, done = time.monotonic(), False, 0
+        for numbers in teacher.batches():
+            for number, own, entropy in zip(numbers, *teacher.says(numbers), strict=True):
+                marginals[self._starts[number] : self._starts[number + 1]] = own[_upper(len(self._words[number]))]
+                entropies[number] = entropy
+                done += int(self._starts[number + 1] - self._starts[number])
+            spent = time.monotonic() - began
+            if not told and spent > MEASURED and done < len(marginals):
+                say(f"asking takes about {clock(spent * (len(marginals) - done) / done)} more")
+                told = True
 
     def tensors(self, numbers: np.ndarray, n: int) -> tuple[Tensor, ...]:
         """The teacher's marginals and entropies, and which sentences are annotated.

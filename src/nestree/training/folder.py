@@ -18,7 +18,8 @@ from nestree.training.data import Corpus
 from nestree.training.errors import TrainingError
 from nestree.training.state import Result
 
-KEPT = MARGINALS, ABOUT = "teacher.f32", "teacher.json"
+MARGINALS, ABOUT, UNFINISHED = "teacher.f32", "teacher.json", ".unfinished"
+KEPT = (MARGINALS, ABOUT, f"{MARGINALS}{UNFINISHED}")
 """Files that an objective may keep in a run's folder as long as the run lasts."""
 OWN = {"config.toml", "run.json", "result.json", "metrics.jsonl", "checkpoints", *KEPT}
 OWN |= {"tensorboard", "report.html", "curves.png"}
@@ -199,11 +200,12 @@ class RunFolder(RunFiles):
         run = _described(corpus, machine) | ({"objective": dict(objective)} if objective else {})
         self.write_down(config.updated({"encoder": resolved(config.encoder)}).as_toml(), run)
 
-    def remember(self, objective: Mapping[str, Any]) -> None:
-        """What is to be made small, as a run that goes on was told: its teachers may be in other places by now."""
+    def remember(self, corpus: Corpus, objective: Mapping[str, Any]) -> None:
+        """Where data and teachers are, as a run that goes on was told: they may be in other places by now."""
         run = self.run
-        if objective and run.get("objective") != objective:
-            write_text(self._run, json.dumps(run | {"objective": dict(objective)}, indent=2) + "\n")
+        now = run | {"data": _described_data(corpus)} | ({"objective": dict(objective)} if objective else {})
+        if now != run:
+            write_text(self._run, json.dumps(now, indent=2) + "\n")
 
     def config(self) -> TrainConfig:
         """The settings of the run that is here."""
@@ -244,7 +246,11 @@ def resolved(encoder: str) -> str:
 
 
 def _described(corpus: Corpus, machine: Mapping[str, Any]) -> dict[str, Any]:
-    data = {
+    return {"machine": dict(machine), "labels": list(corpus.labels), "data": _described_data(corpus)}
+
+
+def _described_data(corpus: Corpus) -> dict[str, Any]:
+    return {
         name: {
             "files": [
                 {"path": str(Path(one.path).resolve()), "format": one.format, "options": dict(one.options)}
@@ -256,7 +262,6 @@ def _described(corpus: Corpus, machine: Mapping[str, Any]) -> dict[str, Any]:
         }
         for name, part in (("train", corpus.train), ("dev", corpus.dev))
     }
-    return {"machine": dict(machine), "labels": list(corpus.labels), "data": data}
 
 
 def write_text(path: Path, text: str) -> None:

@@ -110,10 +110,12 @@ class Trainer:
         config = self.config
         self.check(resume=resume, force=force)
         self.build()
+        if force and self.folder.begun:  # what cannot be prepared must not cost the run that is here
+            self._prepare()
         self.open(resume=resume, force=force)
         if resume:
             self._restore()
-        self.objective.prepare(self.folder.training, self.accelerator, self.progress.message)
+        self._prepare()
         self._announce()
         if self.journal:
             self.journal.begin(self.state.step, tensorboard=config.tensorboard)
@@ -213,13 +215,16 @@ class Trainer:
             self.folder.check_same(self.config, self.corpus, self.objective.described())
         else:
             self.folder.check_place(force=force)
-        self.folder.check_writable()
         self.objective.check(self.folder.training)
+        self.folder.check_writable()
+
+    def _prepare(self) -> None:
+        self.objective.prepare(self.folder.training, self.accelerator, self.progress.message)
 
     def open(self, *, resume: bool, force: bool) -> None:
         """Makes the run's folder its own. Nothing that was there is touched before the run can really begin."""
         if self.first and resume and self.folder.begun:
-            self.folder.remember(self.objective.described())
+            self.folder.remember(self.corpus, self.objective.described())
         elif self.first:
             if force:
                 self.folder.replace()

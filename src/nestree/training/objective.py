@@ -40,7 +40,9 @@ class Objective:
         """
 
     def prepare(self, folder: Path, accelerator: Any, say: Callable[[str], None]) -> None:
-        """Is called once, before the first step: what takes long is done here, and kept in the run's folder.
+        """Is called before the first step: what takes long is done here, and kept in the run's folder.
+
+        It is called a second time if a run is replaced: before that, when an error does no harm, and after it.
 
         Here, what another objective kept there is removed: the run that it belonged to was replaced.
         """
