@@ -12,13 +12,14 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from nestree.adaptation import AdaptProgress
+from nestree.adaptation import AdaptProgress, adapt
+from nestree.adaptation.folder import AdaptFolder
 from nestree.adaptation.progress import RoundResult
 from nestree.cli.main import main
 from nestree.data.errors import DataError
 from nestree.encoders import adaptation_of
 from nestree.training.errors import TrainingError
-from tests.adaptation.cases import encoder, run, text_file
+from tests.adaptation.cases import encoder, run, settings, text, text_file
 from tests.training.cases import corpus_file
 
 
@@ -102,9 +103,14 @@ def test_stopped_and_resumed_it_ends_with_the_same_weights(tmp_path: Path) -> No
         run(tmp_path, "stopped", progress=told)
     assert "--resume goes on from there" in told.text
     assert not (tmp_path / "stopped" / "model.safetensors").exists()
-    again = Told()
-    run(tmp_path, "stopped", progress=again, resume=True)
+    again, moved = Told(), (tmp_path / "encoder").rename(tmp_path / "moved")
+    with pytest.raises(TrainingError, match=r"not .*; --force begins anew"):
+        adapt(
+            str(encoder(tmp_path / "other", head=True)), text(tmp_path), tmp_path / "stopped", settings(), resume=True
+        )
+    adapt(str(moved), text(tmp_path), tmp_path / "stopped", settings(), resume=True, progress=again)
     assert "going on after step 5" in again.text
+    assert AdaptFolder(tmp_path / "stopped").run["encoder"] == str(moved)
     assert weights(tmp_path / "stopped") == weights(tmp_path / "whole")
     assert not (tmp_path / "stopped" / "adaptation" / "checkpoints").exists()
 

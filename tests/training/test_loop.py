@@ -368,6 +368,19 @@ def test_a_run_goes_on_with_its_own_settings_and_data_alone(tmp_path: Path) -> N
         train(prepare(other, corpus(tmp_path, config).dev, config), tmp_path / "run", config, resume=True)
 
 
+def test_an_encoder_may_be_elsewhere_when_a_run_goes_on_but_must_be_the_same(tmp_path: Path) -> None:
+    run(tmp_path, epochs=1)
+    folder = RunFolder(tmp_path / "run")
+    moved = (tmp_path / "encoder").rename(tmp_path / "moved")
+    (folder.training / "result.json").unlink()  # as if it had been stopped at the very end
+    found = corpus(tmp_path, settings(tmp_path, epochs=1, encoder=str(moved)))
+    train(found, folder.path, settings(tmp_path, epochs=1, encoder=str(moved)), resume=True)
+    assert folder.config().encoder == str(moved)
+    other = settings(tmp_path, epochs=1, encoder=str(encoder(tmp_path / "other", hidden_dropout_prob=0.3)))
+    with pytest.raises(TrainingError, match=r"other settings: encoder was '.*moved' and is '.*other'"):
+        train(found, folder.path, other, resume=True)
+
+
 def write(path: Path, *documents: dict[str, Any]) -> Path:
     path.write_text("".join(json.dumps(one) + "\n" for one in documents))
     return path

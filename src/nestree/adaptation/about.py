@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from nestree.adaptation.folder import encoder_fingerprint
 from nestree.adaptation.head import MaskedEncoder
 from nestree.adaptation.prepared import Prepared
 from nestree.adaptation.text import Text
 from nestree.model.card import base_model
 from nestree.model.encoder import folder_of
 from nestree.training import machine
+from nestree.training.folder import encoder_fingerprint
 
 
 def text_about(text: Text) -> dict[str, Any]:

@@ -5,7 +5,6 @@ No torch here, and nothing of the text: counts, names of files and fingerprints.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -55,6 +54,12 @@ class AdaptFolder(RunFiles):
         """Writes down settings, text and machine before the first step."""
         self.write_down(config.as_toml(), {"encoder": resolved(encoder), **about})
 
+    def remember(self, encoder: str) -> None:
+        """Where the encoder is, as an adaptation that goes on was told: it may be elsewhere by now."""
+        run = self.run
+        if run["encoder"] != resolved(encoder):
+            self.write_down(self.config().as_toml(), run | {"encoder": resolved(encoder)})
+
     def config(self) -> AdaptConfig:
         """The settings of what was begun here."""
         return AdaptConfig().updated(read_settings(self._config), str(self._config))
@@ -70,7 +75,8 @@ class AdaptFolder(RunFiles):
         """
         self.check_settings(self.config().as_dict(), config.as_dict(), MAY_CHANGE)
         run = self.run
-        if run["encoder"] != resolved(encoder):
+        moved = of_encoder is not None and run.get("encoder_fingerprint") == of_encoder and Path(encoder).is_dir()
+        if run["encoder"] != resolved(encoder) and not moved:
             raise TrainingError(
                 f"{self.path}: what was begun here adapts {run['encoder']}, not {encoder}; --force begins anew."
             )
@@ -108,16 +114,6 @@ class AdaptFolder(RunFiles):
                 file.replace(self.path / file.name)
         finally:
             shutil.rmtree(new, ignore_errors=True)
-
-
-def encoder_fingerprint(folder: Path) -> str:
-    """SHA-256 over configuration and weights."""
-    digest = hashlib.sha256()
-    for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):
-        if file.is_file():
-            with file.open("rb") as stream:
-                digest.update(file.name.encode() + hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
 
 
 def card(name: str, result: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nestree.adaptation.about import about, announced, text_about
 from nestree.adaptation.config import AdaptConfig, budget_for
-from nestree.adaptation.folder import AdaptFolder, card, encoder_fingerprint
+from nestree.adaptation.folder import AdaptFolder, card
 from nestree.adaptation.head import load_masked
 from nestree.adaptation.pace import Pace
 from nestree.adaptation.prepared import prepare
@@ -27,6 +27,7 @@ from nestree.model.encoder import folder_of, limit_of
 from nestree.model.pieces import Pieces
 from nestree.training import checkpoints, machine
 from nestree.training.errors import TrainingError
+from nestree.training.folder import encoder_fingerprint
 from nestree.training.journal import Lines
 from nestree.training.notes import Notes
 from nestree.training.optimizer import Update, make_optimizer, rate_factor, set_rates
@@ -255,7 +256,9 @@ class Adapter:
 
     def open(self, *, resume: bool, force: bool) -> None:
         """Makes the folder its own. Nothing that was there is touched before it can really begin."""
-        if self.first and not (resume and self.folder.begun):
+        if self.first and resume and self.folder.begun:
+            self.folder.remember(self.encoder)
+        elif self.first:
             if force:
                 self.folder.replace()
             own = encoder_fingerprint(folder_of(self.encoder))

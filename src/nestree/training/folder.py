@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -198,14 +199,18 @@ class RunFolder(RunFiles):
     ) -> None:
         """Writes down settings, versions, data and what is to be made small before the first step."""
         run = _described(corpus, machine) | ({"objective": dict(objective)} if objective else {})
+        if Path(config.encoder).is_dir():
+            run["encoder_fingerprint"] = encoder_fingerprint(Path(config.encoder))
         self.write_down(config.updated({"encoder": resolved(config.encoder)}).as_toml(), run)
 
-    def remember(self, corpus: Corpus, objective: Mapping[str, Any]) -> None:
-        """Where data and teachers are, as a run that goes on was told: they may be in other places by now."""
-        run = self.run
+    def remember(self, config: TrainConfig, corpus: Corpus, objective: Mapping[str, Any]) -> None:
+        """Where encoder, data and teachers are, as a run that goes on was told: they may be elsewhere by now."""
+        run, before = self.run, self.config()
         now = run | {"data": _described_data(corpus)} | ({"objective": dict(objective)} if objective else {})
         if now != run:
             write_text(self._run, json.dumps(now, indent=2) + "\n")
+        if before.encoder != resolved(config.encoder):
+            write_text(self._config, before.updated({"encoder": resolved(config.encoder)}).as_toml())
 
     def config(self) -> TrainConfig:
         """The settings of the run that is here."""
@@ -219,7 +224,8 @@ class RunFolder(RunFiles):
     def check_same(self, config: TrainConfig, corpus: Corpus, objective: Mapping[str, Any] | None = None) -> None:
         """Refuses to go on with other settings, other data or another objective."""
         now = config.as_dict() | {"encoder": resolved(config.encoder)}
-        self.check_settings(self.config().as_dict(), now, MAY_CHANGE)
+        moved = {"encoder"} if self._is_elsewhere(config.encoder) else set()
+        self.check_settings(self.config().as_dict(), now, MAY_CHANGE | moved)
         before, now = self.run.get("objective", {}).get("same", {}), dict(objective or {}).get("same", {})
         if before != now:
             if not now:
@@ -238,6 +244,21 @@ class RunFolder(RunFiles):
                     f"{part.path} is not the {name} data that the run in {self.path} began with; "
                     "--force begins anew with it."
                 )
+
+    def _is_elsewhere(self, encoder: str) -> bool:
+        """Whether this is the folder of the encoder that the run began with, wherever that was then."""
+        known = self.run.get("encoder_fingerprint")
+        return known is not None and Path(encoder).is_dir() and known == encoder_fingerprint(Path(encoder))
+
+
+def encoder_fingerprint(folder: Path) -> str:
+    """SHA-256 over configuration and weights."""
+    digest = hashlib.sha256()
+    for file in sorted([folder / "config.json", *folder.glob("*.safetensors")]):
+        if file.is_file():
+            with file.open("rb") as stream:
+                digest.update(file.name.encode() + hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
 
 
 def resolved(encoder: str) -> str:

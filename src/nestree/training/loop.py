@@ -224,7 +224,7 @@ class Trainer:
     def open(self, *, resume: bool, force: bool) -> None:
         """Makes the run's folder its own. Nothing that was there is touched before the run can really begin."""
         if self.first and resume and self.folder.begun:
-            self.folder.remember(self.corpus, self.objective.described())
+            self.folder.remember(self.config, self.corpus, self.objective.described())
         elif self.first:
             if force:
                 self.folder.replace()
