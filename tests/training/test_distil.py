@@ -437,8 +437,15 @@ def test_a_run_goes_on_where_its_data_is_now(folder: Path, tmp_path: Path, capsy
     assert main([*short[:1], str(moved), *short[1:], "--train", str(data), "--dev", str(data)]) == 0
     result.unlink()
     assert main(short) == 0
-    assert main([*short[:1], str(tmp_path / "teacher"), *short[1:]]) == 0  # it is finished, and needs no teacher
+    assert main([*short[:1], str(moved), *short[1:]]) == 0
     assert "nothing is left to do" in capsys.readouterr().err
+    moved.rename(tmp_path / "gone")
+    assert main([*short[:1], str(moved), *short[1:], "--device", "cpu"]) == 0
+    assert main([*short[:1], str(moved), *short[1:], "--epochs", "9"]) == 2
+    assert "epochs was 1 and is 9" in capsys.readouterr().err
+    assert main([*short[:1], str(tmp_path / "mistyped"), *short[1:]]) == 2
+    assert "mistyped: there is no such model" in capsys.readouterr().err
+    (tmp_path / "gone").rename(moved)
     result.unlink()
     assert main([*short, "--cache-gb", "0"]) == 2
     assert "asked_in_each_step" in capsys.readouterr().err

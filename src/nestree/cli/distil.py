@@ -82,6 +82,7 @@ def _distil(options: argparse.Namespace) -> int:
         raise DataError("this run is no distillation", path=options.output, advice=advice)
     known = folder.run.get("objective", {}) if begun else {}
     if begun and (found := folder.finished()) and (_says_no_more(options) or _are_gone(options, known)):
+        folder.check_config(_settings(options, known)[1])
         if is_first_process():
             common.say(f"{options.output}: this run is finished; nothing is left to do")
             say_result(found, options.output)
@@ -128,9 +129,10 @@ def _says_no_more(options: argparse.Namespace) -> bool:
 
 
 def _are_gone(options: argparse.Namespace, known: dict[str, Any]) -> bool:
-    """Whether a finished run's teachers or texts are not there any more, which it does not need."""
-    named = options.inputs or [Path(one) for one in known.get("teachers", ())]
-    return not all(path.exists() for path in named)
+    """Whether teachers or texts of a finished run are not there any more, which it does not need."""
+    remembered = {Path(one).resolve() for one in (*known.get("teachers", ()), *known.get("raw", {}).get("paths", ()))}
+    gone = {path.resolve() for path in options.inputs or remembered if not path.exists()}
+    return bool(gone) and gone <= remembered  # any other name is a mistake
 
 
 def _check_moved(path: Path, options: argparse.Namespace) -> None:

@@ -223,9 +223,7 @@ class RunFolder(RunFiles):
 
     def check_same(self, config: TrainConfig, corpus: Corpus, objective: Mapping[str, Any] | None = None) -> None:
         """Refuses to go on with other settings, other data or another objective."""
-        now = config.as_dict() | {"encoder": resolved(config.encoder)}
-        moved = {"encoder"} if self._is_elsewhere(config.encoder) else set()
-        self.check_settings(self.config().as_dict(), now, MAY_CHANGE | moved)
+        self.check_config(config)
         before, now = self.run.get("objective", {}).get("same", {}), dict(objective or {}).get("same", {})
         if before != now:
             if not now:
@@ -244,6 +242,12 @@ class RunFolder(RunFiles):
                     f"{part.path} is not the {name} data that the run in {self.path} began with; "
                     "--force begins anew with it."
                 )
+
+    def check_config(self, config: TrainConfig) -> None:
+        """Refuses to go on with other settings."""
+        now = config.as_dict() | {"encoder": resolved(config.encoder)}
+        moved = {"encoder"} if self._is_elsewhere(config.encoder) else set()
+        self.check_settings(self.config().as_dict(), now, MAY_CHANGE | moved)
 
     def _is_elsewhere(self, encoder: str) -> bool:
         """Whether this is the folder of the encoder that the run began with, wherever that was then."""
