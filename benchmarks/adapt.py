@@ -11,6 +11,13 @@ under ``--name``; plain models are shared, unless ``--train`` changes them:
     ... --name mixed --adapt="--seed 0" --adapt="--seed 1" --train="--word first" --train="--word mean"
 
 Given several times, encoders and settings of taggers take turns: the first model has the first, the next the next.
+Models with ``--start-seed`` have one start, and the mean of their weights is measured, too. Students of the teacher of
+another name are made with ``--teacher``:
+
+    ... --name one-start --teacher usual --distil="--start-seed 100"
+
+``--raw`` names text without annotation, which encoders and students read besides; ``--share 0.2`` makes some: of the
+training documents, the first fifth alone stay annotated. With raw text there are students of the annotated text, too.
 
 ``measure`` writes ``benchmarks/results/adapt-CORPUS-ENCODER[-NAME].json`` and prints the table: dev F1, mean ± standard
 deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds.
@@ -28,155 +35,35 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from benchmarks.adapt_plan import KINDS, STAGES, Plan
 from benchmarks.measure import RESULTS
 from experiments import counts, provenance, significance
-from experiments.corpora import find
-from experiments.pool import Job, python, run
-from experiments.runs import Run
+from experiments.pool import run
 from nestree.adaptation.folder import AdaptFolder
 from nestree.training.folder import RunFolder
 
-STAGES = ("adapt", "plain", "adapted", "combine", "distil", "combine-students", "measure")
-KINDS = ("plain", "adapted", "plain-ensemble", "adapted-ensemble", "student", "student-ensemble")
 
-
-class _Step(NamedTuple):
-    """A command of nestree, what has to be done before it, and whether it was done before."""
-
-    name: str
-    command: Callable[[], list[str]]
-    after: tuple[str, ...]
-    done: bool
-
-
-def _is_finished(folder: Path) -> bool:
-    return RunFolder(folder).result() is not None
-
-
-class Plan:
-    """All jobs of a corpus and an encoder, and the folders of what they make."""
-
-    def __init__(self, options: argparse.Namespace, corpus: str) -> None:
-        self.options = options
-        self.corpus = find([options.data])[corpus]
-        self.base: Path = options.work / corpus / options.encoder_name / options.name
-        self.encoder: str = options.encoder
-
-    def folder(self, kind: str, number: int | None = None) -> Path:
-        """Of a model, or of an encoder."""
-        shared = kind.startswith("plain") and not any(self.options.train)
-        base = self.base.parent / "shared" if shared else self.base
-        return base / (kind if number is None else f"{kind}-{number}")
-
-    def encoder_folder(self, number: int) -> Path:
-        """Of the encoder of an adapted model or a student: they take turns."""
-        at = number % len(self.options.adapt)
-        return self.folder("encoder", at or None)
-
-    def seeds(self, kind: str) -> range:
-        """Of a kind of models."""
-        return range(self.options.students if kind == "student" else self.options.seeds)
-
-    def jobs(self, stages: Collection[str], say: Callable[[str], None]) -> list[Job]:
-        """What is left to do, in an order in which it can be done; without what would lack something, which is said."""
-        found: list[Job] = []
-        there: set[str] = set()
-        for stage, steps in self._steps():
-            for step in steps:
-                missing = [name for name in step.after if name not in there]
-                if step.done or (stage in stages and not missing):
-                    there.add(step.name)
-                if step.done or stage not in stages:
-                    continue
-                if missing:
-                    say(f"left out: {self._job(step.name)}, since there is no {', '.join(missing)}")
-                    continue
-                log = self.base / "logs" / f"{step.name}.log"
-                command, after = python("-m", "nestree", *step.command()), [self._job(name) for name in step.after]
-                found.append(Job(self._job(step.name), command, log, after))
-        return found
-
-    def _job(self, step: str) -> str:
-        return f"{self.corpus.name} {step}"
-
-    def _steps(self) -> list[tuple[str, list[_Step]]]:
-        """All that there is to do, by stages."""
-        distilled = [self._distil(seed) for seed in self.seeds("student")]
-        return [
-            ("adapt", [self._adapt(number) for number in range(len(self.options.adapt))]),
-            ("adapted", [self._train("adapted", seed) for seed in self.seeds("adapted")]),
-            ("plain", [self._train("plain", seed) for seed in self.seeds("plain")]),
-            ("combine", [self._combine(kind) for kind in ("plain", "adapted")]),
-            ("distil", distilled),
-            ("combine-students", [self._combine("student")] if distilled else []),
-        ]
-
-    def _adapt(self, number: int) -> _Step:
-        folder = self.encoder_folder(number)
-        flags = [*shlex.split(self.options.adapt[number]), "--device", self.options.device, "--resume"]
-        command = ["adapt", self.encoder, str(self.corpus.train), "--output", str(folder), *flags]
-        return _Step(folder.name, lambda: command, (), AdaptFolder(folder).result() is not None)
-
-    def _settings(self, kind: str, seed: int) -> list[str]:
-        """The recipe of the experiments, with learning rates by the encoder's width, as a file; and flags."""
-        number = seed + 100 if kind == "student" else seed
-        config = Run(self.corpus.name, "minilm", seed=number).config(self.options.width)
-        encoder = self.encoder if kind == "plain" else str(self.encoder_folder(seed).resolve())
-        path = self.base / f"{'plain' if kind == 'plain' else 'adapted'}-{number}.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(config.updated({"encoder": encoder, "device": self.options.device}).as_toml())
-        given = self.options.train
-        return ["--config", str(path), *shlex.split(given[seed % len(given)]), "--resume"]
-
-    def _train(self, kind: str, seed: int) -> _Step:
-        folder = self.folder(kind, seed)
-        command = ["train", str(self.corpus.train), "--dev", str(self.corpus.dev), "--output", str(folder)]
-        after = () if kind == "plain" else (self.encoder_folder(seed).name,)
-        return _Step(folder.name, lambda: [*command, *self._settings(kind, seed)], after, _is_finished(folder))
-
-    def _combine(self, kind: str) -> _Step:
-        folder = self.folder(f"{kind}-ensemble")
-        members = [self.folder(kind, seed) for seed in self.seeds(kind)]
-        command = ["combine", *map(str, members), "--output", str(folder)]
-        after = tuple(one.name for one in members)
-        return _Step(folder.name, lambda: command, after, (folder / "nestree.json").is_file())
-
-    def _distil(self, seed: int) -> _Step:
-        folder, teacher = self.folder("student", seed), self.folder("adapted-ensemble")
-        raw = [str(path) for path in self.options.raw]
-        data = ["--train", str(self.corpus.train), "--dev", str(self.corpus.dev), "--output", str(folder)]
-        flags = ["--answers", str(self.base / "said"), *shlex.split(self.options.distil)]
-
-        def command() -> list[str]:
-            return ["distil", str(teacher), *raw, *data, *self._settings("student", seed), *flags]
-
-        after = (teacher.name, self.encoder_folder(seed).name)
-        return _Step(folder.name, command, after, _is_finished(folder))
-
-    # --- What came out ---
-
-    def measured(self) -> dict[str, Any]:
-        """Scores, counts, calibration and seconds of everything that is there."""
-        found: dict[str, Any] = {}
-        for kind in KINDS:
-            single = kind.endswith("ensemble")
-            folders = [self.folder(kind)] if single else [self.folder(kind, seed) for seed in self.seeds(kind)]
-            there = [one for one in folders if (one / "nestree.json").is_file()]
-            found[kind] = [_measure(folder, self.corpus.dev, self.options.device) for folder in there]
-        encoders = [AdaptFolder(self.encoder_folder(number)).result() for number in range(len(self.options.adapt))]
-        how = {"flags": {name: getattr(self.options, name) for name in ("adapt", "train", "distil")}}
-        how["code"] = provenance.code()
-        made = {kind: how for kind, runs in found.items() if runs}
-        return {"encoder": encoders[0], "more_encoders": encoders[1:], "made": made, "kinds": found}
+def measured(plan: Plan) -> dict[str, Any]:
+    """Scores, counts, calibration and seconds of everything that is there."""
+    options = plan.options
+    found: dict[str, Any] = {kind: [] for kind in KINDS}
+    for kind in plan.kinds:
+        there = [one for one in plan.folders(kind) if (one / "nestree.json").is_file()]
+        found[kind] = [_measure(folder, plan.corpus.dev, options.device) for folder in there]
+    encoders = [AdaptFolder(plan.encoder_folder(number)).result() for number in range(len(options.adapt))]
+    flags = {name: getattr(options, name) for name in ("adapt", "train", "distil", "teacher")}
+    flags |= {"share": options.share, "raw": [path.name for path in options.raw]}
+    how = {"flags": flags, "code": provenance.code()}
+    made = {kind: how for kind, runs in found.items() if runs}
+    return {"encoder": encoders[0], "more_encoders": encoders[1:], "made": made, "kinds": found}
 
 
 def _measure(folder: Path, dev: Path, device: str) -> dict[str, Any]:
@@ -263,7 +150,9 @@ def main() -> int:
     parser.add_argument("--side-by-side", type=int, default=1)
     parser.add_argument("--seconds", type=float, help="stop after so long; the next call goes on")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--raw", type=Path, nargs="*", default=[], help="raw text for students")
+    parser.add_argument("--teacher", default="", metavar="NAME", help="name of the settings that made the teacher")
+    parser.add_argument("--raw", type=Path, nargs="*", default=[], help="raw text for encoders and students")
+    parser.add_argument("--share", type=float, default=1.0, help="of the training documents that stay annotated")
     parser.add_argument("--adapt", action="append", help="more flags of nestree adapt, in quotes; given again: another")
     parser.add_argument("--train", action="append", help="of nestree train, likewise")
     parser.add_argument("--distil", default="", help="of nestree distil")
@@ -292,7 +181,7 @@ def main() -> int:
 
 def _write(plan: Plan) -> None:
     """Measures, writes JSON, prints the table."""
-    found, options = plan.measured(), plan.options
+    found, options = measured(plan), plan.options
     stem = f"adapt-{plan.corpus.name}-{options.encoder_name}"
     usual = RESULTS / f"{stem}.json"
     target = usual if options.name == "usual" else RESULTS / f"{stem}-{options.name}.json"

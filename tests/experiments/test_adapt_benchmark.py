@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.adapt import STAGES, Plan, table, with_earlier
+from benchmarks.adapt import measured, table, with_earlier
+from benchmarks.adapt_plan import KINDS, STAGES, Plan
+from nestree.data import read
 
 
 def plan(work: Path, **others: Any) -> Plan:
     usual = {"data": work, "encoder": "minilm", "encoder_name": "minilm", "width": 384, "name": "usual", "seeds": 3}
     more = {"students": 2, "device": "cpu", "raw": [], "adapt": [""], "train": [""], "distil": ""}
+    more |= {"share": 1.0, "teacher": ""}
     return Plan(argparse.Namespace(work=work, **{**usual, **more, **others}), "demo")
 
 
@@ -48,11 +51,10 @@ def test_what_lacks_something_is_left_out_and_said(tmp_path: Path) -> None:
 
 def test_what_an_earlier_call_left_is_kept(tmp_path: Path) -> None:
     one = {"seconds": 1.0, "epochs": 2.0, "perplexity_after": 3.0}
-    kinds = {kind: [] for kind in ("plain", "adapted", "plain-ensemble", "adapted-ensemble", "student")}
-    kinds["student-ensemble"] = []
+    kinds: dict[str, list[Any]] = {kind: [] for kind in KINDS}
     earlier = {"encoder": one, "more_encoders": [one], "kinds": kinds, "notes": {"student": "stopped"}}
     earlier["made"] = {"student": {"flags": {"distil": "--epochs 8"}, "code": {"commit": "of then"}}}
-    found = plan(tmp_path, adapt=["", ""]).measured()
+    found = measured(plan(tmp_path, adapt=["", ""]))
     assert found["more_encoders"] == [None]
     together = with_earlier(found, earlier)
     assert (together["encoder"], together["more_encoders"]) == (one, [one])
@@ -61,3 +63,43 @@ def test_what_an_earlier_call_left_is_kept(tmp_path: Path) -> None:
     now = {**found, "kinds": {**kinds, "student": [{}]}, "made": {"student": {"flags": {}, "code": {}}}}
     assert with_earlier(now, earlier)["made"] == now["made"]
     assert "perplexity of held-out text 3.00" in "\n".join(table(together, []))
+
+
+def test_models_of_one_start_are_averaged_too(tmp_path: Path) -> None:
+    after = {job.name: set(job.after) for job in plan(tmp_path, train=["--start-seed 0"]).jobs(STAGES, pytest.fail)}
+    assert after["demo adapted-average"] == after["demo adapted-ensemble"]
+    assert after["demo student-average"] == after["demo student-ensemble"]
+    assert "demo plain-average" not in after
+    students = {job.name for job in plan(tmp_path, distil="--start-seed 7").jobs(STAGES, pytest.fail)}
+    assert "demo student-average" in students
+    assert "demo adapted-average" not in students
+
+
+def test_what_is_not_annotated_is_raw_text_for_encoders_and_students(tmp_path: Path) -> None:
+    cut = plan(tmp_path, share=0.2)
+    documents, annotated, raw = (list(read(path)) for path in (plan(tmp_path).corpus.train, cut.corpus.train, *cut.raw))
+    assert [one.text for one in annotated + raw] == [one.text for one in documents]
+    assert len(annotated) == round(0.2 * len(documents))
+    assert [one.entities for one in annotated] == [one.entities for one in documents[: len(annotated)]]
+    assert any(one.entities for one in documents[len(annotated) :])
+    assert not any(one.entities for one in raw)
+
+    jobs = {job.name: list(job.command) for job in cut.jobs(STAGES, pytest.fail)}
+    reads_raw = {name.removesuffix("-0") for name, command in jobs.items() if str(cut.raw[0]) in command}
+    assert reads_raw == {"demo encoder", "demo student", "demo student-1"}
+    assert all(str(plan(tmp_path).corpus.train) not in command for command in jobs.values())
+    assert "shared" not in jobs["demo plain-0"][jobs["demo plain-0"].index("--output") + 1]
+
+
+def test_students_of_another_names_teacher_take_its_encoder_and_answers(tmp_path: Path) -> None:
+    usual, others = plan(tmp_path), plan(tmp_path, name="others", teacher="usual")
+    assert others.folder("adapted-ensemble") == usual.folder("adapted-ensemble")
+    assert others.encoder_folder(0) == usual.encoder_folder(0)
+    assert others.folder("student", 0) != usual.folder("student", 0)
+    assert {kind.split("-")[0] for kind in others.kinds} == {"student"}
+
+    def said(chosen: Plan) -> str:
+        command = {job.name: list(job.command) for job in chosen.jobs(STAGES, pytest.fail)}["demo student-0"]
+        return command[command.index("--answers") + 1]
+
+    assert said(others) == said(usual)
