@@ -3,9 +3,10 @@
     python -m benchmarks.adapt --data DATA --corpus genia --encoder minilm --work WORK --side-by-side 6 --seconds 540
 
 Stages: ``adapt`` (the encoder, on the training text), ``plain`` and ``adapted`` (a model for each seed), ``combine``,
-``distil`` (students of the adapted ensemble, on the adapted encoder), ``combine-students``, ``measure``. What is done
-already is not done again, and what ``--seconds`` stopped goes on with the next call. Other settings live beside these
-under ``--name``; plain models are shared, unless ``--train`` changes them:
+``distil`` (students of the adapted ensemble, on the adapted encoder), ``distil-annotated`` (the same without raw text,
+where there is some), ``combine-students``, ``measure``. What is done already is not done again, and what ``--seconds``
+stopped goes on with the next call. Other settings live beside these under ``--name``; plain models are shared, unless
+``--train`` changes them:
 
     ... --name lr --adapt="--lr 3e-4 --epochs 60"  # flags of nestree adapt, train (--train) and distil (--distil)
     ... --name mixed --adapt="--seed 0" --adapt="--seed 1" --train="--word first" --train="--word mean"
@@ -17,7 +18,7 @@ another name are made with ``--teacher``:
     ... --name one-start --teacher usual --distil="--start-seed 100"
 
 ``--raw`` names text without annotation, which encoders and students read besides; ``--share 0.2`` makes some: of the
-training documents, the first fifth alone stay annotated. With raw text there are students of the annotated text, too.
+training documents, the first fifth alone stay annotated.
 
 ``measure`` writes ``benchmarks/results/adapt-CORPUS-ENCODER[-NAME].json`` and prints the table: dev F1, mean ± standard
 deviation of seeds; the difference to ``plain`` with a 95% interval over sentences and seeds; calibration; seconds.

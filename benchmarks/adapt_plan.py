@@ -16,7 +16,7 @@ from nestree.adaptation.folder import AdaptFolder
 from nestree.data import Document, read, write
 from nestree.training.folder import RunFolder
 
-STAGES = ("adapt", "plain", "adapted", "combine", "distil", "combine-students", "measure")
+STAGES = ("adapt", "plain", "adapted", "combine", "distil", "distil-annotated", "combine-students", "measure")
 STUDENTS = ("student", "student-annotated")
 """Of all text, and, to compare with where there is raw text, of the annotated text alone."""
 KINDS = (
@@ -107,14 +107,14 @@ class Plan:
 
     def _steps(self) -> list[tuple[str, list[Step]]]:
         """All that there is to do, by stages."""
-        kinds = STUDENTS if self.raw else STUDENTS[:1]
-        distilled = [self._distil(kind, seed) for seed in self.seeds("student") for kind in kinds]
+        distilled, annotated = ([self._distil(kind, seed) for seed in self.seeds(kind)] for kind in STUDENTS)
         return [
             ("adapt", [self._adapt(number) for number in range(len(self.options.adapt))]),
             ("adapted", [self._train("adapted", seed) for seed in self.seeds("adapted")]),
             ("plain", [self._train("plain", seed) for seed in self.seeds("plain")]),
             ("combine", [*self._combine("plain"), *self._combine("adapted")]),
             ("distil", distilled),
+            ("distil-annotated", annotated if self.raw else []),
             ("combine-students", self._combine("student") if distilled else []),
         ]
 
