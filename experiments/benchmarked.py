@@ -23,7 +23,8 @@ class Adapted:
     Attributes:
         corpus: its name.
         encoder: its short name.
-        kinds: models of each kind, as ``benchmarks.adapt`` names them.
+        kinds: models of each kind, as ``benchmarks.adapt`` names them; behind ``with raw text`` if encoders and
+            students read some besides the training text.
         notes: what is to be known of a kind.
     """
 
@@ -33,18 +34,24 @@ class Adapted:
     notes: dict[str, str]
 
 
+RAW = "with raw text: "
+"""Before the names of kinds that read raw text."""
+
+
 def folder(store: Store) -> Path:
     """Where the benchmarks' results of a project with these results are; it need not be there."""
     return store.folder.resolve().parent.parent / "benchmarks" / "results"
 
 
 def adapted(store: Store) -> Iterator[Adapted]:
-    """All that ``benchmarks.adapt`` measured with its usual settings."""
+    """All that ``benchmarks.adapt`` measured with its usual settings, and beside it what raw text gave."""
     for path in sorted(folder(store).glob("adapt-*-*.json")):
         _, corpus, encoder, *name = path.stem.split("-")
         if not name:
             found = read_json(path) or {}
             kinds = {kind: _group(corpus, encoder, runs) for kind, runs in found["kinds"].items() if runs}
+            for other in sorted(path.parent.glob(f"{path.stem}-*.json")):
+                kinds |= _with_raw(corpus, encoder, read_json(other) or {})
             yield Adapted(corpus, encoder, kinds, found.get("notes", {}))
 
 
@@ -73,6 +80,16 @@ def balance(store: Store, corpus: str) -> dict[str, dict[str, float]]:
     found = read_json(folder(store) / "runs-balance.json") or {"summary": []}
     start = f"{corpus}-balance-"
     return {one["kind"].removeprefix(start): one for one in found["summary"] if one["kind"].startswith(start)}
+
+
+def _with_raw(corpus: str, encoder: str, found: dict[str, Any]) -> dict[str, Group]:
+    """The models that had raw text beside all of the annotated text."""
+    kinds = {}
+    for kind, made in found.get("made", {}).items():
+        flags = made["flags"]
+        if flags.get("raw") and flags.get("share", 1) == 1:
+            kinds[f"{RAW}{kind}"] = _group(corpus, encoder, found["kinds"][kind])
+    return kinds
 
 
 def _group(corpus: str, encoder: str, runs: list[dict[str, Any]]) -> Group:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.benchmarked import Adapted
+from experiments.benchmarked import RAW, Adapted
 from experiments.corpora import encoder_title, of_encoder, title
 from experiments.groups import Group
 from experiments.markdown import p_text, table
@@ -17,8 +17,13 @@ FURTHER = {
     "adapted-ensemble": "5 adapted ones combined",
     "student": "student of the 5 adapted ones",
     "student-ensemble": "students of the 5 adapted ones, combined",
+    f"{RAW}adapted": "encoder adapted on the training text and raw text",
+    f"{RAW}adapted-ensemble": "5 adapted on raw text too, combined",
+    f"{RAW}student": "student of those 5, with raw text",
+    f"{RAW}student-average": "mean of the weights of students with raw text",
+    f"{RAW}student-ensemble": "students with raw text, combined",
 }
-SINGLE = ("adapted", "student")
+SINGLE = ("adapted", "student", f"{RAW}adapted", f"{RAW}student", f"{RAW}student-average")
 """Those that are one model each."""
 
 
@@ -37,7 +42,8 @@ def one_step_further(found: Section, further: Sequence[Adapted]) -> None:
         "The same recipe on an encoder that first read the training text on its own, several models as one TreeCRF, "
         "and one student of them (`docs/adapting.md`, which has what was tried, and what did harm); trained by "
         "`benchmarks.adapt`, with as many epochs as the recipe has. *Plain* are the models that they were compared "
-        "with, which are not always those above.",
+        "with, which are not always those above. What raw text was, where there was some, and how long models learned "
+        "from it, is told there too.",
         table(["corpus", "encoder", "model", "P", "R", "F1", "seeds", "against plain models"], rows),
     )
     gains = [_gains(one) for one in further if len(one.kinds) > 1]

@@ -272,6 +272,22 @@ def test_models_of_the_benchmark_of_adapting_stand_in_where_there_are_no_runs(tm
     assert re.search(r"GENIA with MPNet-base, against plain .* best is “5 adapted ones combined” with 9\d", further)
 
 
+def test_models_that_read_raw_text_too_have_rows_of_their_own(tmp_path: Path) -> None:
+    store = Store(tmp_path / "experiments" / "results")
+    synthetic.put(store, 0.6, Run("genia", "minilm"))
+    folder = tmp_path / "benchmarks" / "results"
+    write_json(folder / "adapt-genia-minilm.json", {"encoder": None, "kinds": {"plain": of_benchmark(0.7, 5)}})
+    kinds = {"plain": [], "adapted": of_benchmark(0.8, 5), "student": of_benchmark(0.9, 3)}
+    for name, flags in (("raw", {"raw": ["more.txt"], "share": 1.0}), ("few", {"raw": ["x"], "share": 0.1}), ("a", {})):
+        made = {kind: {"flags": flags} for kind, runs in kinds.items() if runs}
+        write_json(folder / f"adapt-genia-minilm-{name}.json", {"encoder": None, "kinds": kinds, "made": made})
+    further = sections(store)["main"].split("### One step further")[1]
+    assert further.count("| encoder adapted on the training text and raw text |") == 1
+    assert re.search(r"\| student of those 5, with raw text \|[^|]*\|[^|]*\| 9\d\.\d\d ± [^|]*\| 3 \|", further)
+    assert "best is “student of those 5, with raw text” with 9" in further
+    assert "| encoder adapted on the training text |" not in further
+
+
 def test_steps_on_a_gpu_become_epochs(tmp_path: Path) -> None:
     store = Store(tmp_path / "experiments" / "results")
     times = {"(a) local": 10, "(a) again": 10, "(b) nestree": 11, "(c) torch-struct": 22, "(d) vanilla": 110}
