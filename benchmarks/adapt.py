@@ -27,7 +27,7 @@ with the flags and the commit of that call.
 
 Time, on an H200 shared by nine processes (with MPS): MPNet-base (``--width 768``) on GENIA is adapted in 380 to 450 s,
 two at a time; five taggers side by side take 160 to 190 s for six epochs. Of ten epochs beside up to twelve others,
-MiniLM takes 80 to 170 s, MPNet 400 to 470. Memory: with recorded steps, an MPNet that trains holds 6 to 10 GB of the
+MiniLM takes 80 to 170 s, MPNet 400 to 470. All of LitBank with MPNet takes seven minutes, seven side by side. Memory: with recorded steps, an MPNet that trains holds 6 to 10 GB of the
 GPU, and one that is adapted 25 and sometimes 54 GB; where memory runs out, steps go on unrecorded, far more slowly, or
 fail. Of 140 GB, eight trainings held 74 after a minute, and fifteen processes all.
 """
@@ -137,6 +137,29 @@ def _mean(values: Sequence[float], digits: int) -> str:
 
 def main() -> int:
     """Runs stages; 1 if something was not done."""
+    options = _options()
+    plans, wanted = [Plan(options, corpus) for corpus in options.corpus], options.stages.split(",")
+    left_out: list[str] = []
+    jobs = [job for plan in plans for job in plan.jobs(wanted, left_out.append)]
+    print("\n".join(left_out), end="\n" * bool(left_out), flush=True)
+    outcome = run(jobs, side_by_side=options.side_by_side, seconds=options.seconds)
+    for what, names in (
+        ("failed", [*outcome.failed]),
+        ("not begun, for lack of time or of what they come after", outcome.waiting),
+        ("stopped, the next call goes on", outcome.stopped),
+    ):
+        if names:
+            print(f"{what}: {', '.join(names)}")
+    undone = {name.split()[0] for name in (*outcome.failed, *outcome.waiting, *outcome.stopped)}
+    if "measure" in wanted:
+        for plan in plans:
+            if plan.corpus.name not in undone:
+                _write(plan)
+    return int(bool(undone or left_out))
+
+
+def _options() -> argparse.Namespace:
+    """The command line; what cannot be meant ends here, and not after an hour."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of corpora, as of experiments")
     parser.add_argument("--corpus", nargs="+", default=["genia"])
@@ -160,24 +183,16 @@ def main() -> int:
     options = parser.parse_args()
     options.adapt, options.train = options.adapt or [""], options.train or [""]
     options.encoder_name = options.encoder_name or Path(options.encoder).name
-    plans, wanted = [Plan(options, corpus) for corpus in options.corpus], options.stages.split(",")
-    left_out: list[str] = []
-    jobs = [job for plan in plans for job in plan.jobs(wanted, left_out.append)]
-    print("\n".join(left_out), end="\n" * bool(left_out), flush=True)
-    outcome = run(jobs, side_by_side=options.side_by_side, seconds=options.seconds)
-    for what, names in (
-        ("failed", [*outcome.failed]),
-        ("not begun, for lack of time or of what they come after", outcome.waiting),
-        ("stopped, the next call goes on", outcome.stopped),
-    ):
-        if names:
-            print(f"{what}: {', '.join(names)}")
-    undone = {name.split()[0] for name in (*outcome.failed, *outcome.waiting, *outcome.stopped)}
-    if "measure" in wanted:
-        for plan in plans:
-            if plan.corpus.name not in undone:
-                _write(plan)
-    return int(bool(undone or left_out))
+    unknown = set(options.stages.split(",")) - set(STAGES)
+    if unknown:
+        parser.error(f"there is no stage {', '.join(sorted(unknown))}; known are {', '.join(STAGES)}")
+    if not 0 < options.share <= 1:
+        parser.error(f"--share is {options.share:g}; it must be more than 0 and at most 1")
+    if missing := [str(path) for path in options.raw if not path.exists()]:
+        parser.error(f"--raw: there is no {', '.join(missing)}")
+    if options.teacher == options.name:
+        parser.error("--teacher names other settings than --name; leave it out")
+    return options
 
 
 def _write(plan: Plan) -> None:

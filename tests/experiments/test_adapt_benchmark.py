@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.adapt import measured, table, with_earlier
+from benchmarks.adapt import main, measured, table, with_earlier
 from benchmarks.adapt_plan import KINDS, STAGES, Plan
 from nestree.data import read
 
@@ -103,3 +104,23 @@ def test_students_of_another_names_teacher_take_its_encoder_and_answers(tmp_path
         return command[command.index("--answers") + 1]
 
     assert said(others) == said(usual)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--share", "0"], "--share is 0; it must be more than 0 and at most 1"),
+        (["--raw", "nowhere.txt"], "--raw: there is no nowhere.txt"),
+        (["--stages", "adapt,destil"], "there is no stage destil; known are adapt, plain"),
+        (["--teacher", "usual"], "--teacher names other settings than --name"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_runs(
+    tmp_path: Path, flags: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usual = ["adapt", "--data", str(tmp_path), "--corpus", "demo", "--work", str(tmp_path / "work")]
+    monkeypatch.setattr(sys, "argv", [*usual, *flags])
+    with pytest.raises(SystemExit):
+        main()
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "work").exists()
