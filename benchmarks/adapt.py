@@ -27,9 +27,10 @@ with the flags and the commit of that call.
 
 Time, on an H200 shared by nine processes (with MPS): MPNet-base (``--width 768``) on GENIA is adapted in 380 to 450 s,
 two at a time; five taggers side by side take 160 to 190 s for six epochs. Of ten epochs beside up to twelve others,
-MiniLM takes 80 to 170 s, MPNet 400 to 470. All of LitBank with MPNet takes seven minutes, seven side by side. Memory: with recorded steps, an MPNet that trains holds 6 to 10 GB of the
-GPU, and one that is adapted 25 and sometimes 54 GB; where memory runs out, steps go on unrecorded, far more slowly, or
-fail. Of 140 GB, eight trainings held 74 after a minute, and fifteen processes all.
+MiniLM takes 80 to 170 s, MPNet 400 to 470. All of LitBank with MPNet takes seven minutes, seven side by side. Memory:
+with recorded steps, an MPNet that trains holds 6 to 10 GB of the GPU, and one that is adapted 25 and sometimes 54 GB;
+where memory runs out, steps go on unrecorded, far more slowly, or fail. Of 140 GB, eight trainings held 74 after a
+minute, and fifteen processes all.
 """
 
 from __future__ import annotations
