@@ -6,7 +6,7 @@ Stages: ``adapt`` (the encoder, on the training text), ``plain`` and ``adapted``
 ``distil`` (students of the adapted ensemble, on the adapted encoder), ``distil-annotated`` (the same without raw text,
 where there is some), ``combine-students``, ``measure``. What is done already is not done again, and what ``--seconds``
 stopped goes on with the next call. Other settings live beside these under ``--name``; plain models are shared, unless
-``--train`` changes them:
+``--train`` changes them or ``--share`` cuts what they learn from:
 
     ... --name lr --adapt="--lr 3e-4 --epochs 60"  # flags of nestree adapt, train (--train) and distil (--distil)
     ... --name mixed --adapt="--seed 0" --adapt="--seed 1" --train="--word first" --train="--word mean"
@@ -61,9 +61,8 @@ def measured(plan: Plan) -> dict[str, Any]:
         there = [one for one in plan.folders(kind) if (one / "nestree.json").is_file()]
         found[kind] = [_measure(folder, plan.corpus.dev, options.device) for folder in there]
     encoders = [AdaptFolder(plan.encoder_folder(number)).result() for number in range(len(options.adapt))]
-    flags = {name: getattr(options, name) for name in ("adapt", "train", "distil", "teacher")}
-    flags |= {"share": options.share, "raw": [path.name for path in options.raw]}
-    how = {"flags": flags, "code": provenance.code()}
+    flags = {name: getattr(options, name) for name in ("adapt", "train", "distil", "teacher", "share")}
+    how = {"flags": flags, "raw": plan.raw_read(encoders[0]), "code": provenance.code()}
     made = {kind: how for kind, runs in found.items() if runs}
     return {"encoder": encoders[0], "more_encoders": encoders[1:], "made": made, "kinds": found}
 
@@ -139,7 +138,11 @@ def _mean(values: Sequence[float], digits: int) -> str:
 def main() -> int:
     """Runs stages; 1 if something was not done."""
     options = _options()
-    plans, wanted = [Plan(options, corpus) for corpus in options.corpus], options.stages.split(",")
+    try:
+        plans = [Plan(options, corpus) for corpus in options.corpus]
+    except ValueError as error:
+        sys.exit(str(error))
+    wanted = options.stages.split(",")
     left_out: list[str] = []
     jobs = [job for plan in plans for job in plan.jobs(wanted, left_out.append)]
     print("\n".join(left_out), end="\n" * bool(left_out), flush=True)
@@ -193,6 +196,8 @@ def _options() -> argparse.Namespace:
         parser.error(f"--raw: there is no {', '.join(missing)}")
     if options.teacher == options.name:
         parser.error("--teacher names other settings than --name; leave it out")
+    if options.name == "usual" and (options.share < 1 or options.raw):
+        parser.error("--share and --raw are not the usual settings; give them a --name")
     return options
 
 
@@ -205,8 +210,23 @@ def _write(plan: Plan) -> None:
     if target.is_file():
         found = with_earlier(found, json.loads(target.read_text()))
     target.write_text(json.dumps(found, indent=1) + "\n")
-    plain = found["kinds"]["plain"] or (json.loads(usual.read_text())["kinds"]["plain"] if usual.is_file() else [])
-    print("\n".join([*table(found, plain), f"written to {target}"]))
+    print("\n".join([*table(found, found["kinds"]["plain"] or _plain(stem, options)), f"written to {target}"]))
+
+
+def _plain(stem: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Plain models of other settings to compare with: those of the teacher's name, else the usual ones.
+
+    Where annotation was cut, only models that had no more of it will do.
+    """
+    names = [f"{stem}-{options.teacher}"] if options.teacher else []
+    for name in [*names, *([stem] if options.share == 1 else [])]:
+        path = RESULTS / f"{name}.json"
+        found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+        plain: list[dict[str, Any]] = found.get("kinds", {}).get("plain", [])
+        cut = found.get("made", {}).get("plain", {}).get("flags", {}).get("share", 1)
+        if plain and cut == options.share:
+            return plain
+    return []
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from experiments.corpora import CorpusFiles, find
 from experiments.pool import Job, python
@@ -25,6 +26,8 @@ KINDS = (
 )
 SINGLE = ("ensemble", "average")
 """How kinds end that are one model made of several."""
+OF_STUDENTS = ("distil", "distil-annotated", "combine-students")
+"""The stages that make students; another name's teacher is made under that name."""
 
 
 class Step(NamedTuple):
@@ -46,12 +49,14 @@ class Plan:
 
     def __init__(self, options: argparse.Namespace, corpus: str) -> None:
         self.options = options
-        self.base: Path = options.work / corpus / options.encoder_name / options.name
+        # Models of more annotation are never found beside those of less: a teacher would tell what is not annotated.
+        self._share = f"-first-{options.share:g}" if options.share < 1 else ""
+        self.base: Path = options.work / corpus / options.encoder_name / f"{options.name}{self._share}"
         self.encoder: str = options.encoder
         self.corpus = find([options.data])[corpus]
         self.raw: list[Path] = list(options.raw)
         if options.share < 1:
-            place = self.base.with_name(f"first-{options.share:g}")
+            place = self.base.with_name(f"text{self._share}")
             self.corpus, rest = with_raw(self.corpus, options.share, place)
             self.raw.append(rest)
 
@@ -66,7 +71,7 @@ class Plan:
         if kind.startswith("plain") and not any(self.options.train) and self.options.share == 1:
             base = self.base.with_name("shared")
         elif not kind.startswith("student"):
-            base = self.base.with_name(self.options.teacher or self.base.name)
+            base = self.base.with_name(f"{self.options.teacher or self.options.name}{self._share}")
         return base / (kind if number is None else f"{kind}-{number}")
 
     def encoder_folder(self, number: int) -> Path:
@@ -82,6 +87,10 @@ class Plan:
         """Of all models of a kind, whether they are there or not."""
         single = kind.endswith(SINGLE)
         return [self.folder(kind)] if single else [self.folder(kind, seed) for seed in self.seeds(kind)]
+
+    def raw_read(self, encoder: dict[str, Any] | None) -> list[str]:
+        """The names of raw text that the encoder read beside annotated text, by what it says itself."""
+        return [one["file"] for one in encoder["text"]["files"]][1:] if encoder else []
 
     def jobs(self, stages: Collection[str], say: Callable[[str], None]) -> list[Job]:
         """What is left to do, in an order in which it can be done; without what would lack something, which is said."""
@@ -106,7 +115,15 @@ class Plan:
         return f"{self.corpus.name} {step}"
 
     def _steps(self) -> list[tuple[str, list[Step]]]:
-        """All that there is to do, by stages."""
+        """All that there is to do here, by stages; of what was made under another name, what is there."""
+        steps = self._all_steps()
+        if not self.options.teacher:
+            return steps
+        return [
+            (stage, found if stage in OF_STUDENTS else [step for step in found if step.done]) for stage, found in steps
+        ]
+
+    def _all_steps(self) -> list[tuple[str, list[Step]]]:
         distilled, annotated = ([self._distil(kind, seed) for seed in self.seeds(kind)] for kind in STUDENTS)
         return [
             ("adapt", [self._adapt(number) for number in range(len(self.options.adapt))]),
@@ -152,9 +169,16 @@ class Plan:
             command = ["combine", *map(str, folders), "--output", str(output), "--how", how]
             return Step(output.name, lambda: command, after, (output / "nestree.json").is_file())
 
-        flags = [*self.options.train, self.options.distil if kind in STUDENTS else ""]
-        averaged = kind != "plain" and any("--start-seed" in one for one in flags)
+        averaged = kind != "plain" and self._has_one_start(kind)
         return [step("ensemble", "potentials"), *([step("average", "weights")] if averaged else [])]
+
+    def _has_one_start(self, kind: str) -> bool:
+        last = self.options.distil if kind in STUDENTS else ""
+        starts = set()
+        for flags in self.options.train:
+            words = f"{flags} {last}".replace("=", " ").split()
+            starts.add(words[len(words) - words[::-1].index("--start-seed")] if "--start-seed" in words else "")
+        return len(starts) == 1 and "" not in starts
 
     def _distil(self, kind: str, seed: int) -> Step:
         folder, teacher = self.folder(kind, seed), self.folder("adapted-ensemble")
@@ -175,15 +199,26 @@ def with_raw(corpus: CorpusFiles, share: float, folder: Path) -> tuple[CorpusFil
 
     The first, and not any: where documents are sentences, neighbours are of one text, and whoever annotates does a
     whole text before the next.
+
+    Raises:
+        ValueError: nothing would be left of one of them.
     """
+    documents = list(read(corpus.train))
+    kept = round(share * len(documents))
+    if not 0 < kept < len(documents):
+        raise ValueError(f"of {len(documents)} documents, a share of {share:g} leaves none annotated, or none raw.")
+    folder.mkdir(parents=True, exist_ok=True)
     annotated, rest = folder / "annotated.jsonl", folder / "raw.jsonl"
-    if not rest.is_file():  # it is written last
-        documents = list(read(corpus.train))
-        kept = max(1, round(share * len(documents)))
-        folder.mkdir(parents=True, exist_ok=True)
-        write(documents[:kept], annotated)
-        write([_without_annotation(one) for one in documents[kept:]], rest)
+    _write(documents[:kept], annotated)
+    _write([_without_annotation(one) for one in documents[kept:]], rest)
     return replace(corpus, train=annotated), rest
+
+
+def _write(documents: Sequence[Document], path: Path) -> None:
+    """Aside and then in place: another call may be reading what is there."""
+    aside = path.with_name(f"{os.getpid()}-{path.name}")
+    write(documents, aside)
+    aside.replace(path)
 
 
 def _without_annotation(document: Document) -> Document:

@@ -10,13 +10,13 @@ The XML is MEDLINE's own, as the National Library of Medicine gives it away; tha
 English abstracts of at least 40 words are ranked by the mean over their words of log(share of the corpus's sentences
 with that word / share of the abstracts' sentences), each between -2 and 2; of a test or dev set nothing is asked but
 whether it shares text: an abstract with 50 letters in a row (white space and punctuation aside) of any file of
-``--not-in`` is left out. Greek letters are written out, as they are in GENIA.
+``--not-in`` is left out. So are articles in several languages, and abstracts beside the journal's own. Greek letters
+are written out, as they are in GENIA.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import math
 import re
 import sys
@@ -26,11 +26,12 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from nestree.data import read
+from nestree.data import files, read
+from nestree.data.errors import DataError
 from nestree.data.xml import events
 
 FEWEST_WORDS = 40
-SHARED, STRIDE = 50, 10
+SHARED = 50
 MOST = 2.0
 """How much one word can say for an abstract, or against it."""
 SEEN = 5
@@ -41,22 +42,23 @@ _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z(\[0-9])")
 
 def abstracts(path: Path) -> Iterator[str]:
     """Titles and abstracts of the English articles of a MEDLINE file, each on one line."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+    with files.opened(path) as stream:
         inside: list[str] = []
         parts: dict[str, list[str]] = {}
-        for event in events(stream, str(path)):  # type: ignore[arg-type]
+        for event in events(stream, str(path)):
             if event.kind == "start":
                 inside.append(event.value)
                 if event.value == "PubmedArticle":
                     parts = {"ArticleTitle": [], "AbstractText": [], "Language": []}
             elif event.kind == "text":
-                for part in parts.keys() & inside:
-                    parts[part].append(event.value)
+                if "OtherAbstract" not in inside:
+                    for part in parts.keys() & inside:
+                        parts[part].append(event.value)
             else:
                 inside.pop()
                 if event.value == "AbstractText":
                     parts["AbstractText"].append(" ")
-                if event.value == "PubmedArticle" and "".join(parts["Language"]).startswith("eng"):
+                if event.value == "PubmedArticle" and "".join(parts["Language"]) == "eng":
                     yield _one_line("".join(parts["ArticleTitle"]), "".join(parts["AbstractText"]))
 
 
@@ -74,7 +76,7 @@ def _written(character: str) -> str:
     name = unicodedata.name(character, "")
     found = re.fullmatch(r"GREEK (?:SMALL|CAPITAL) LETTER (?:FINAL )?(\w+)(?: WITH .*)?", name)
     if found:
-        return found[1].lower()
+        return found[1].lower().replace("lamda", "lambda")  # which is how Unicode spells it
     return "-" if unicodedata.category(character) == "Pd" or name == "MINUS SIGN" else character
 
 
@@ -88,21 +90,22 @@ def _letters(text: str) -> str:
 
 
 class Overlap:
-    """Whether a text has 50 letters in a row of others, give or take ten.
+    """Whether a text has 50 letters in a row of others.
 
     Args:
         texts: those others.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._runs = {run for text in texts for run in self._windows(_letters(text), 1)}
+        self._runs = {run for text in texts for run in self._windows(text)}
 
     def __contains__(self, text: object) -> bool:
-        return any(run in self._runs for run in self._windows(_letters(str(text)), STRIDE))
+        return any(run in self._runs for run in self._windows(str(text)))
 
     @staticmethod
-    def _windows(letters: str, stride: int) -> Iterator[int]:
-        return (hash(letters[at : at + SHARED]) for at in range(0, len(letters) - SHARED + 1, stride))
+    def _windows(text: str) -> Iterator[int]:
+        letters = _letters(text)
+        return (hash(letters[at : at + SHARED]) for at in range(len(letters) - SHARED + 1))
 
 
 def ranked(texts: list[str], like: list[str]) -> list[str]:
@@ -125,6 +128,28 @@ def _counted(found: Iterable[str]) -> Counter[str]:
     return Counter(word for one in found for word in set(_WORD.findall(one.lower().replace(" - ", "-"))))
 
 
+def _choose(options: argparse.Namespace) -> None:
+    for path in options.files:
+        files.existing(path)  # before anything slow
+    like = [document.text for document in read(options.like)]
+    overlap = Overlap(document.text for path in options.not_in for document in read(path))
+    found = list(dict.fromkeys(text for path in options.files for text in abstracts(path) if text))
+    if not found:
+        advice = "Are they MEDLINE's XML?"
+        raise DataError(f"there is no English abstract of {FEWEST_WORDS} words in these files", advice=advice)
+    apart = [text for text in found if text not in overlap]
+    print(f"{len(found):,} abstracts; {len(found) - len(apart)} share text with {', '.join(map(str, options.not_in))}")
+    chosen: list[str] = []
+    words = 0
+    for text in ranked(apart, like):
+        if words >= options.words:
+            break
+        chosen.append(text)
+        words += len(text.split())
+    options.output.write_text("\n\n".join(chosen) + "\n", encoding="utf-8")
+    print(f"{options.output}: {len(chosen):,} abstracts, {words:,} words")
+
+
 def main() -> int:
     """Writes the text."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -134,19 +159,10 @@ def main() -> int:
     parser.add_argument("--words", type=int, default=700_000)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()
-    found = list(dict.fromkeys(text for path in options.files for text in abstracts(path) if text))
-    overlap = Overlap(document.text for path in options.not_in for document in read(path))
-    apart = [text for text in found if text not in overlap]
-    print(f"{len(found):,} abstracts; {len(found) - len(apart)} share text with {', '.join(map(str, options.not_in))}")
-    chosen: list[str] = []
-    words = 0
-    for text in ranked(apart, [document.text for document in read(options.like)]):
-        if words >= options.words:
-            break
-        chosen.append(text)
-        words += len(text.split())
-    options.output.write_text("\n\n".join(chosen) + "\n", encoding="utf-8")
-    print(f"{options.output}: {len(chosen):,} abstracts, {words:,} words")
+    try:
+        _choose(options)
+    except DataError as error:
+        parser.exit(1, f"{error}\n")
     return 0
 
 

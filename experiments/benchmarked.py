@@ -36,6 +36,7 @@ class Adapted:
 
 RAW = "with raw text: "
 """Before the names of kinds that read raw text."""
+READS_RAW = ("adapted", "adapted-ensemble", "student", "student-average", "student-ensemble")
 
 
 def folder(store: Store) -> Path:
@@ -44,14 +45,18 @@ def folder(store: Store) -> Path:
 
 
 def adapted(store: Store) -> Iterator[Adapted]:
-    """All that ``benchmarks.adapt`` measured with its usual settings, and beside it what raw text gave."""
+    """All that ``benchmarks.adapt`` measured with its usual settings, and beside it what raw text gave.
+
+    Of several settings with raw text, those with most models: teachers and students of one name belong together.
+    """
     for path in sorted(folder(store).glob("adapt-*-*.json")):
         _, corpus, encoder, *name = path.stem.split("-")
         if not name:
             found = read_json(path) or {}
             kinds = {kind: _group(corpus, encoder, runs) for kind, runs in found["kinds"].items() if runs}
-            for other in sorted(path.parent.glob(f"{path.stem}-*.json")):
-                kinds |= _with_raw(corpus, encoder, read_json(other) or {})
+            others = sorted(path.parent.glob(f"{path.stem}-*.json"))
+            with_raw = [_with_raw(corpus, encoder, read_json(one) or {}) for one in others]
+            kinds |= sorted([{}, *with_raw], key=_models)[-1]
             yield Adapted(corpus, encoder, kinds, found.get("notes", {}))
 
 
@@ -82,12 +87,16 @@ def balance(store: Store, corpus: str) -> dict[str, dict[str, float]]:
     return {one["kind"].removeprefix(start): one for one in found["summary"] if one["kind"].startswith(start)}
 
 
+def _models(kinds: dict[str, Group]) -> int:
+    return sum(len(group.runs) for group in kinds.values())
+
+
 def _with_raw(corpus: str, encoder: str, found: dict[str, Any]) -> dict[str, Group]:
     """The models that had raw text beside all of the annotated text."""
     kinds = {}
-    for kind, made in found.get("made", {}).items():
-        flags = made["flags"]
-        if flags.get("raw") and flags.get("share", 1) == 1:
+    for kind in READS_RAW:
+        made = found.get("made", {}).get(kind, {})
+        if made.get("raw") and made["flags"]["share"] == 1:
             kinds[f"{RAW}{kind}"] = _group(corpus, encoder, found["kinds"][kind])
     return kinds
 

@@ -42,14 +42,15 @@ def one_step_further(found: Section, further: Sequence[Adapted]) -> None:
         "The same recipe on an encoder that first read the training text on its own, several models as one TreeCRF, "
         "and one student of them (`docs/adapting.md`, which has what was tried, and what did harm); trained by "
         "`benchmarks.adapt`, with as many epochs as the recipe has. *Plain* are the models that they were compared "
-        "with, which are not always those above. What raw text was, where there was some, and how long models learned "
-        "from it, is told there too.",
+        "with, which are not always those above. Rows with raw text had other epochs; which, and what text that was, "
+        "is told in the same place.",
         table(["corpus", "encoder", "model", "P", "R", "F1", "seeds", "against plain models"], rows),
     )
-    gains = [_gains(one) for one in further if len(one.kinds) > 1]
+    more = [one for one in further if not one.kinds.keys().isdisjoint(FURTHER)]
+    gains = [_gains(one) for one in more]
     if gains:
         found.sum_up("**Adapting, combining and distilling** (F1)", "; ".join(gains))
-    for one in [one for one in further if len(one.kinds) > 1]:
+    for one in more:
         name, best = max(
             ((name, group) for kind, name in FURTHER.items() if (group := one.kinds.get(kind))),
             key=lambda pair: pair[1].mean(),

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks import adapt
 from benchmarks.adapt import main, measured, table, with_earlier
 from benchmarks.adapt_plan import KINDS, STAGES, Plan
+from experiments.store import write_json
 from nestree.data import read
 
 
@@ -39,6 +41,14 @@ def test_encoders_and_settings_take_turns(tmp_path: Path) -> None:
     assert "demo encoder-1" in jobs["demo student-1"].after
     words = [list(jobs[f"demo adapted-{seed}"].command) for seed in range(3)]
     assert [one[one.index("--word") + 1] for one in words] == ["first", "mean", "last"]
+
+
+def done(chosen: Plan, made: str) -> None:
+    """Makes it look as if an encoder or a combined model were there."""
+    if made == "encoder":
+        write_json(chosen.encoder_folder(0) / "adaptation" / "result.json", {"encoder": "minilm"})
+    else:
+        write_json(chosen.folder(made) / "nestree.json", {})
 
 
 def test_what_lacks_something_is_left_out_and_said(tmp_path: Path) -> None:
@@ -71,9 +81,16 @@ def test_models_of_one_start_are_averaged_too(tmp_path: Path) -> None:
     assert after["demo adapted-average"] == after["demo adapted-ensemble"]
     assert after["demo student-average"] == after["demo student-ensemble"]
     assert "demo plain-average" not in after
+    commands = {
+        job.name: list(job.command) for job in plan(tmp_path, train=["--start-seed=0"]).jobs(STAGES, pytest.fail)
+    }
+    assert commands["demo adapted-average"][-2:] == ["--how", "weights"]
+    assert commands["demo adapted-ensemble"][-2:] == ["--how", "potentials"]
     students = {job.name for job in plan(tmp_path, distil="--start-seed 7").jobs(STAGES, pytest.fail)}
     assert "demo student-average" in students
     assert "demo adapted-average" not in students
+    for mixed in (["--start-seed 0", ""], ["--start-seed 0", "--start-seed 1"]):
+        assert "adapted-average" not in str(plan(tmp_path, train=mixed).jobs(STAGES, pytest.fail))
 
 
 def test_what_is_not_annotated_is_raw_text_for_encoders_and_students(tmp_path: Path) -> None:
@@ -88,6 +105,12 @@ def test_what_is_not_annotated_is_raw_text_for_encoders_and_students(tmp_path: P
     jobs = {job.name: list(job.command) for job in cut.jobs(STAGES, pytest.fail)}
     reads_raw = {name.removesuffix("-0") for name, command in jobs.items() if str(cut.raw[0]) in command}
     assert reads_raw == {"demo encoder", "demo student", "demo student-1"}
+    assert str(cut.corpus.train) in jobs["demo student-annotated-1"]
+    assert "student-annotated" not in str(plan(tmp_path).jobs(STAGES, pytest.fail))
+    settings = Path(jobs["demo plain-0"][jobs["demo plain-0"].index("--config") + 1]).read_text(encoding="utf-8")
+    assert 'missing_labels = "ignore"' in settings  # a small share may lack a label of dev
+    with pytest.raises(ValueError, match=r"of 330 documents, a share of 0\.999 leaves none annotated, or none raw"):
+        plan(tmp_path, share=0.999)
     assert all(str(plan(tmp_path).corpus.train) not in command for command in jobs.values())
     assert "shared" not in jobs["demo plain-0"][jobs["demo plain-0"].index("--output") + 1]
 
@@ -103,7 +126,11 @@ def test_students_of_another_names_teacher_take_its_encoder_and_answers(tmp_path
         command = {job.name: list(job.command) for job in chosen.jobs(STAGES, pytest.fail)}["demo student-0"]
         return command[command.index("--answers") + 1]
 
+    for made in ("encoder", "adapted-ensemble"):
+        assert not others.jobs(STAGES, [].append), f"without {made}"  # no teacher is trained by this name's settings
+        done(usual, made)
     assert said(others) == said(usual)
+    assert not plan(tmp_path, name="others", teacher="usual", share=0.2).jobs(STAGES, [].append)  # it knows too much
 
 
 @pytest.mark.parametrize(
@@ -113,6 +140,7 @@ def test_students_of_another_names_teacher_take_its_encoder_and_answers(tmp_path
         (["--raw", "nowhere.txt"], "--raw: there is no nowhere.txt"),
         (["--stages", "adapt,destil"], "there is no stage destil; known are adapt, plain"),
         (["--teacher", "usual"], "--teacher names other settings than --name"),
+        (["--share", "0.2"], "--share and --raw are not the usual settings; give them a --name"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_runs(
@@ -124,3 +152,21 @@ def test_what_cannot_be_meant_is_refused_before_anything_runs(
         main()
     assert says in capsys.readouterr().err
     assert not (tmp_path / "work").exists()
+
+
+def test_models_are_compared_with_plain_ones_of_the_same_annotation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapt, "RESULTS", tmp_path)
+    for name, share in (("", 1.0), ("-few", 0.1)):
+        made = {"plain": {"flags": {"share": share}}}
+        write_json(tmp_path / f"adapt-demo-minilm{name}.json", {"kinds": {"plain": [{"of": name}]}, "made": made})
+
+    def against(**options: Any) -> list[Any]:
+        return adapt._plain("adapt-demo-minilm", plan(tmp_path, **options).options)
+
+    assert against(name="other") == [{"of": ""}]
+    assert against(name="other", teacher="few") == [{"of": ""}]
+    assert against(name="other", teacher="few", share=0.1) == [{"of": "-few"}]
+    assert against(name="other", share=0.1) == []
+    assert against(name="other", teacher="few", share=0.2) == []

@@ -277,9 +277,14 @@ def test_models_that_read_raw_text_too_have_rows_of_their_own(tmp_path: Path) ->
     synthetic.put(store, 0.6, Run("genia", "minilm"))
     folder = tmp_path / "benchmarks" / "results"
     write_json(folder / "adapt-genia-minilm.json", {"encoder": None, "kinds": {"plain": of_benchmark(0.7, 5)}})
-    kinds = {"plain": [], "adapted": of_benchmark(0.8, 5), "student": of_benchmark(0.9, 3)}
-    for name, flags in (("raw", {"raw": ["more.txt"], "share": 1.0}), ("few", {"raw": ["x"], "share": 0.1}), ("a", {})):
-        made = {kind: {"flags": flags} for kind, runs in kinds.items() if runs}
+    for name, share, raw, students in (
+        ("raw", 1.0, ["more.txt"], of_benchmark(0.9, 3)),
+        ("few", 0.1, ["raw.jsonl"], of_benchmark(0.5, 9)),
+        ("same", 1.0, [], of_benchmark(0.5, 9)),
+        ("small", 1.0, ["more.txt"], of_benchmark(0.5, 1)),
+    ):
+        kinds = {"plain": of_benchmark(0.7), "adapted": of_benchmark(0.8, 5), "student": students}
+        made = {kind: {"flags": {"share": share}, "raw": raw} for kind in kinds}
         write_json(folder / f"adapt-genia-minilm-{name}.json", {"encoder": None, "kinds": kinds, "made": made})
     further = sections(store)["main"].split("### One step further")[1]
     assert further.count("| encoder adapted on the training text and raw text |") == 1
