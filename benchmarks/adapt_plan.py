@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -207,18 +206,10 @@ def with_raw(corpus: CorpusFiles, share: float, folder: Path) -> tuple[CorpusFil
     kept = round(share * len(documents))
     if not 0 < kept < len(documents):
         raise ValueError(f"of {len(documents)} documents, a share of {share:g} leaves none annotated, or none raw.")
-    folder.mkdir(parents=True, exist_ok=True)
     annotated, rest = folder / "annotated.jsonl", folder / "raw.jsonl"
-    _write(documents[:kept], annotated)
-    _write([_without_annotation(one) for one in documents[kept:]], rest)
+    write(documents[:kept], annotated)
+    write([_without_annotation(one) for one in documents[kept:]], rest)
     return replace(corpus, train=annotated), rest
-
-
-def _write(documents: Sequence[Document], path: Path) -> None:
-    """Aside and then in place: another call may be reading what is there."""
-    aside = path.with_name(f"{os.getpid()}-{path.name}")
-    write(documents, aside)
-    aside.replace(path)
 
 
 def _without_annotation(document: Document) -> Document:

@@ -32,6 +32,7 @@ from nestree.data.xml import events
 
 FEWEST_WORDS = 40
 SHARED = 50
+"""Letters in a row that no abstract may have in common with the corpora."""
 MOST = 2.0
 """How much one word can say for an abstract, or against it."""
 SEEN = 5
@@ -146,7 +147,8 @@ def _choose(options: argparse.Namespace) -> None:
             break
         chosen.append(text)
         words += len(text.split())
-    options.output.write_text("\n\n".join(chosen) + "\n", encoding="utf-8")
+    with files.written(options.output) as stream:
+        stream.write("\n\n".join(chosen) + "\n")
     print(f"{options.output}: {len(chosen):,} abstracts, {words:,} words")
 
 

@@ -56,7 +56,8 @@ def adapted(store: Store) -> Iterator[Adapted]:
             kinds = {kind: _group(corpus, encoder, runs) for kind, runs in found["kinds"].items() if runs}
             others = sorted(path.parent.glob(f"{path.stem}-*.json"))
             with_raw = [_with_raw(corpus, encoder, read_json(one) or {}) for one in others]
-            kinds |= sorted([{}, *with_raw], key=_models)[-1]
+            most = max(with_raw, key=_models, default={})
+            kinds |= most
             yield Adapted(corpus, encoder, kinds, found.get("notes", {}))
 
 
